@@ -5,7 +5,7 @@
 //! them, and put both into the tap's ring. A worker never waits: what finds no room in the ring, or
 //! would cost too much to look for, is counted as missed.
 //!
-//! Who hits an entry is not told by compiled code. So while such a tap is there, a worker looks at the
+//! Compiled code does not report who hits an entry. So while such a tap is there, a worker looks at the
 //! entries' counters around each burst, and only if they have moved runs the burst's frames again by
 //! the interpreter, on the copies and without effect, at most [`HITS_LOOKED_FOR`] a second. A packet
 //! that a meter gave up later, or that read registers, may be taken for one that was not.
@@ -30,7 +30,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub const RECORDS_MAX: usize = 4096;
 /// Bytes of frames that wait to be taken, at most.
 pub const BYTES_MAX: usize = 16 << 20;
-/// Lookups of a frame that are told, at most.
+/// Lookups of a frame that are reported, at most.
 const LOOKUPS_TOLD: usize = 64;
 /// Frames that a worker runs again for each tap on entries, a second.
 pub const HITS_LOOKED_FOR: u64 = 20_000;
@@ -113,7 +113,7 @@ pub struct Record {
     pub fate: Fate,
     /// The port that it had come in by, if it went out.
     pub from: Option<u32>,
-    /// What it was looked up in, and the entries that it hit, where that is told.
+    /// What it was looked up in, and the entries that it hit, where that is reported.
     pub hits: SmallVec<[(TableId, Option<EntryId>); 2]>,
 }
 
@@ -226,7 +226,7 @@ impl Tap {
 pub(crate) struct Watch {
     taps: Vec<Arc<Tap>>,
     scratch: Scratch,
-    /// Frames that went out: they are told behind those that came in.
+    /// Frames that went out: they are reported behind those that came in.
     outs: RefCell<Vec<(Arc<Tap>, Record)>>,
     /// What becomes of the frame at hand.
     fate: RefCell<Fate>,

@@ -49,7 +49,7 @@ pub use self::options::{DIRECT_MAX, Options, Template};
 
 use self::compile::{Input, TableFacts};
 use self::options::DIRECT_FORCED_MAX;
-use self::pace::{Budget, Watch};
+use self::pace::{Budget, Churn};
 use crate::engine::{Done, Engine, Forward, Job, TableExplanation};
 use crate::rearrange::{Next, Rearrangement};
 use crate::records::RETIRED;
@@ -108,7 +108,7 @@ pub struct JitEngine {
     epoch: u64,
     /// A program was set since code was chosen last.
     new_program: bool,
-    watches: Vec<Watch>,
+    churn: Vec<Churn>,
     /// Tables touched since the last publication, each once.
     touched: Vec<TableId>,
     /// What the snapshot published last runs by.
@@ -159,7 +159,7 @@ impl JitEngine {
             value_sets: Vec::new(),
             epoch: 0,
             new_program: false,
-            watches: Vec::new(),
+            churn: Vec::new(),
             touched: Vec::new(),
             code: None,
             ready: None,
@@ -200,8 +200,8 @@ impl JitEngine {
         self.actions = actions.collect();
         self.value_sets = vec![Vec::new(); program.value_sets.len()];
         let (at, ns) = (Instant::now(), None);
-        let watch = Watch { changes: 0, recent: 0, arranged: 0, ns, after: at, at };
-        self.watches = vec![watch; program.tables.len()];
+        let activity = Churn { changes: 0, recent: 0, arranged: 0, ns, after: at, at };
+        self.churn = vec![activity; program.tables.len()];
         self.rearranging = None;
         self.touched.clear();
         self.epoch += 1;
@@ -211,7 +211,7 @@ impl JitEngine {
     }
 
     fn touch(&mut self, table: TableId) {
-        self.watches[table.index()].touch();
+        self.churn[table.index()].touch();
         if !self.touched.contains(&table) {
             self.touched.push(table);
         }
@@ -266,7 +266,7 @@ impl JitEngine {
             hashes,
             entries,
             restless,
-            changes: self.watches.iter().map(|w| w.changes).collect(),
+            changes: self.churn.iter().map(|w| w.changes).collect(),
             epoch: self.epoch,
             passes: self.options.passes,
             options: self.options.code,
@@ -288,8 +288,8 @@ impl JitEngine {
 
     /// The table does not change often.
     fn is_calm(&self, table: TableId) -> bool {
-        let watch = &self.watches[table.index()];
-        let calm = watch.recent <= CHANGES_MAX || watch.at.elapsed() >= self.options.quiet;
+        let activity = &self.churn[table.index()];
+        let calm = activity.recent <= CHANGES_MAX || activity.at.elapsed() >= self.options.quiet;
         calm || self.options.synchronous
     }
 
@@ -318,7 +318,7 @@ impl JitEngine {
         for (node, view) in code.unit.nodes.iter().zip(&code.views) {
             let table = node.table;
             let at = table.index();
-            if code.changes[at] == self.watches[at].changes {
+            if code.changes[at] == self.churn[at].changes {
                 continue;
             }
             let name = || &self.program.tables[at].name;
@@ -412,24 +412,24 @@ impl JitEngine {
     /// lookups of the traffic of now take longer than was measured when it was last looked into.
     fn may_gain(&mut self, table: TableId) -> bool {
         let replica = self.replicas.serving();
-        let watch = &self.watches[table.index()];
+        let activity = &self.churn[table.index()];
         let now = Instant::now();
-        if !replica.kind(table).is_general() || replica.is_forced(table) || now < watch.after {
+        if !replica.kind(table).is_general() || replica.is_forced(table) || now < activity.after {
             return false;
         }
-        let many = watch.changes - watch.arranged > replica.len(table) as u64 / 8;
+        let many = activity.changes - activity.arranged > replica.len(table) as u64 / 8;
         let (keys, ns) = replica.measured(table);
         let ns = ns.filter(|_| keys >= TRAFFIC_MIN);
-        let worse = match (ns, watch.ns) {
+        let worse = match (ns, activity.ns) {
             (Some(now), Some(then)) => now > WORSE * then,
             // The first traffic since.
             (Some(_), None) => true,
             (None, _) => false,
         };
-        let watch = &mut self.watches[table.index()];
-        watch.after = now + 10 * self.options.quiet;
+        let activity = &mut self.churn[table.index()];
+        activity.after = now + 10 * self.options.quiet;
         if many || worse {
-            (watch.arranged, watch.ns) = (watch.changes, ns);
+            (activity.arranged, activity.ns) = (activity.changes, ns);
         }
         many || worse
     }
@@ -481,9 +481,9 @@ impl JitEngine {
     /// form is looked at even if it is never quiet.
     fn check_quiet(&mut self) {
         let mut busy = self.rearranging.as_ref().map(|_| ());
-        for at in 0..self.watches.len() {
-            let (table, watch) = (TableId(at as u32), &self.watches[at]);
-            let calmed = watch.recent > 0 && watch.at.elapsed() >= self.options.quiet;
+        for at in 0..self.churn.len() {
+            let (table, activity) = (TableId(at as u32), &self.churn[at]);
+            let calmed = activity.recent > 0 && activity.at.elapsed() >= self.options.quiet;
             // One at a time: the others keep until it is done.
             if busy.is_none() {
                 let served = match calmed {
@@ -498,7 +498,7 @@ impl JitEngine {
                     busy = Some(());
                 }
                 if calmed {
-                    self.watches[at].recent = 0;
+                    self.churn[at].recent = 0;
                 }
             }
         }
@@ -545,10 +545,10 @@ impl JitEngine {
         }
         self.rearranging = None;
         // Whoever rearranges spends a tenth of the time at it, at most.
-        let watch = &mut self.watches[table.index()];
-        watch.after = watch.after.max(Instant::now() + 10 * took);
+        let activity = &mut self.churn[table.index()];
+        activity.after = activity.after.max(Instant::now() + 10 * took);
         if let Next::Adopt(beside, lacks) = next {
-            watch.ns = beside.ns;
+            activity.ns = beside.ns;
             self.replicas.adopt(table, beside, lacks);
             return true;
         }
@@ -614,7 +614,7 @@ impl Engine for JitEngine {
         self.replicas.catch_up(nudge);
         let now = Instant::now();
         for table in std::mem::take(&mut self.touched) {
-            self.watches[table.index()].at = now;
+            self.churn[table.index()].at = now;
             if self.options.synchronous
                 && let Some(served) = self.replan(self.replicas.following(), table)
             {
@@ -649,7 +649,7 @@ impl Engine for JitEngine {
 
     fn is_settled(&self) -> bool {
         let works = self.compiling || self.ready.is_some() || self.rearranging.is_some();
-        let quiet = self.watches.iter().all(|watch| watch.recent == 0);
+        let quiet = self.churn.iter().all(|activity| activity.recent == 0);
         let whole = !self.whole.is_at_work();
         !works && quiet && whole && (self.wanted.is_none() || self.failed.is_some())
     }

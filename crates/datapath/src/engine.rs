@@ -28,7 +28,7 @@ pub struct Scratch {
     /// What [`Forward::run`] had the packet run by. Before each call it is the interpreter; whoever runs it
     /// otherwise says so.
     pub ran: Ran,
-    /// Why that was not something faster, if [`Forward::run`] knows more than the packet's bail-out tells. None before
+    /// Why that was not something faster, if [`Forward::run`] knows more than the code's reason to leave the packet. None before
     /// each call.
     pub reason: Option<Reason>,
 }
@@ -76,7 +76,7 @@ pub trait Forward: Send + Sync {
         sink: &mut dyn Sink,
     ) -> Verdict;
 
-    /// Runs one packet and tells every step.
+    /// Runs one packet and traces every step.
     fn trace(
         &self,
         scratch: &mut Scratch,

@@ -239,17 +239,17 @@ pub struct Resumed<'a> {
     counted: u32,
     /// The lookup counted last was left out.
     skipping: bool,
-    /// What services have said already.
+    /// What services have answered already.
     answered: &'a [Answered],
     /// What was done to state already.
     did: &'a [Did],
 }
 
 impl<'a> Resumed<'a> {
-    /// Leaves out what was counted, which is said as [`abi::Outcome::lookups`] says it, and what was said.
-    pub fn new(externs: &'a mut dyn Externs, skip: u32, said: &'a Said) -> Resumed<'a> {
+    /// Leaves out what was counted, in the form of [`abi::Outcome::lookups`], and what was answered.
+    pub fn new(externs: &'a mut dyn Externs, skip: u32, answers: &'a Said) -> Resumed<'a> {
         let (skip, counted) = (skip % abi::COUNTED, skip / abi::COUNTED);
-        let (answered, did) = (&said.calls[..], &said.did[..]);
+        let (answered, did) = (&answers.calls[..], &answers.did[..]);
         Resumed { externs, skip, counted, skipping: false, answered, did }
     }
 

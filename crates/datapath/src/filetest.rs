@@ -168,8 +168,8 @@ impl Engine for Compiled {
                 verdict
             }
             None => {
-                let said = self.scratch.code.said(0);
-                let mut resumed = Resumed::new(externs, lookups, &said);
+                let answers = self.scratch.code.said(0);
+                let mut resumed = Resumed::new(externs, lookups, &answers);
                 forward.run(&mut self.scratch, input, &mut resumed, &mut events)
             }
         };

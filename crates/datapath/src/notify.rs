@@ -1,4 +1,4 @@
-//! What compiled code has told the control side of a packet: sent, as far as a limit lets it.
+//! Messages of compiled code to the control side, punts and digests: sent, as far as the limit lets them.
 //!
 //! Checked by: `tests/copies.rs`, and `tests/differential`, which compares every message.
 
@@ -9,8 +9,8 @@ use interp::{Packet, Punt, Sink};
 use ir::{Bits, DigestId, DropReason};
 use jit::{Scratch, Told, What};
 
-/// Sends what a packet of the last burst of code has told. Nothing is copied of what the limit holds back.
-pub(crate) fn tell(
+/// Sends the messages of a packet of the last burst of code. Nothing is copied of what the limit holds back.
+pub(crate) fn notify(
     code: &Scratch,
     packet: usize,
     outcome: &Outcome,
@@ -30,22 +30,22 @@ pub(crate) fn tell(
 
 /// Messages that the limit has held back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct HeldBack {
     /// Copies, beside those of frames that are dropped for that.
     pub(crate) punts: u64,
     pub(crate) digests: u64,
 }
 
 /// Takes messages that the limit holds back from what code has made of a burst that came in by one port. What is left of it is
-/// forwarded or dropped as any other. Of those behind one that is still to tell something, none is looked at.
+/// forwarded or dropped as any other. Of those behind one that still has a message to send, none is looked at.
 pub(crate) fn hold_back(
     code: &Scratch,
     packets: &mut [abi::Packet<'_>],
     ring: &PuntRing,
     in_port: u32,
     now_ns: u64,
-) -> Held {
-    let mut held = Held::default();
+) -> HeldBack {
+    let mut held = HeldBack::default();
     for (at, packet) in packets.iter_mut().enumerate() {
         let outcome = **packet;
         match outcome.status {
@@ -92,7 +92,7 @@ impl Sink for Admitted<'_, '_> {
     }
 }
 
-/// Tells a sink a message of a packet of the last burst of code. The packet lies in this buffer, came in so far behind
+/// Gives a sink a message of a packet of the last burst of code. The packet lies in this buffer, came in so far behind
 /// its start and so long, and code has written its changes.
 pub fn notify_one(
     told: &Told<'_>,

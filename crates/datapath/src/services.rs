@@ -6,8 +6,8 @@
 //!
 //! Compiled code hands over all packets of a burst that have come to the same call ([`Service::burst`]), in the
 //! order in which they came in; the interpreter one at a time ([`Service::call`]). So of two calls on a packet's
-//! way, a burst makes the first for all its packets before the second for any: what a packet is told of
-//! others of its own burst may differ from what it would be told if it came alone, as with any switch that works on
+//! way, a burst makes the first for all its packets before the second for any: what a packet learns of
+//! others of its own burst may differ from what it would learn if it came alone, as with any switch that works on
 //! bursts. A packet that the code leaves to the interpreter behind a call is not handed over again
 //! ([`externs::Resumed`](crate::externs::Resumed)).
 //!
@@ -160,7 +160,7 @@ pub struct Serving<'a> {
 }
 
 impl<'a> Serving<'a> {
-    /// The same, with what ports have said of the packets.
+    /// The same, with what ports report of the packets.
     #[must_use]
     pub fn marked(self, marks: &'a [Mark]) -> Serving<'a> {
         Serving { marks, ..self }

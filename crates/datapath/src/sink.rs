@@ -46,7 +46,7 @@ struct Note {
     content: Content,
 }
 
-/// Notes of one packet's copies, and what the control side is told of it.
+/// Notes of one packet's copies.
 #[derive(Default)]
 pub struct Notes {
     notes: SmallVec<[Note; 4]>,
@@ -296,7 +296,7 @@ impl Notes {
     }
 
     /// Turns the notes into frames, in order, and forgets them. `frame` is the received one; it goes
-    /// out as the last copy, or back to the pool. `drop` is told of copies that may not leave.
+    /// out as the last copy, or back to the pool. `drop` hears of copies that may not leave.
     pub fn finish(
         &mut self,
         mut frame: Frame,

@@ -6,7 +6,7 @@
 //! fit is not checked. A sample in the ring keeps its snapshot in use, so the control side's next
 //! publication but one waits for its check, microseconds.
 //!
-//! What code finishes depends on nothing but packet, tables and what services and state have said, which the sample has with
+//! What code finishes depends on nothing but packet, tables and what services and state have answered, which the sample has with
 //! it, so the same snapshot must do the same. Packets that a service might have changed are no samples.
 
 use crate::engine::{Forward, Scratch};
@@ -29,7 +29,7 @@ pub struct Sample {
     before: Vec<u8>,
     verdict: Verdict,
     copies: Vec<FullCopy>,
-    said: Said,
+    answers: Said,
 }
 
 /// A copy in full: port, queue, bytes.
@@ -96,7 +96,7 @@ impl Sampler {
             before: picked.before,
             verdict: done.verdict,
             copies: done.copies,
-            said: done.said,
+            answers: done.answers,
         });
     }
 }
@@ -123,8 +123,8 @@ pub struct Done {
     pub verdict: Verdict,
     /// The copies that it has sent.
     pub copies: Vec<FullCopy>,
-    /// What services and state have said of it.
-    pub said: Said,
+    /// What services and state have answered.
+    pub answers: Said,
 }
 
 /// Runs a sample through the interpreter. If that does something else, says what, with the packet and
@@ -138,7 +138,7 @@ pub fn check(sample: &Sample, scratch: &mut Scratch) -> Result<(), String> {
     };
     let mut sink = Collect::default();
     let mut externs = NullExterns;
-    let mut externs = Resumed::new(&mut externs, 0, &sample.said);
+    let mut externs = Resumed::new(&mut externs, 0, &sample.answers);
     let verdict = sample.forward.run(scratch, input, &mut externs, &mut sink);
     let wanted: Vec<FullCopy> =
         sink.outputs.into_iter().map(|o| (o.port, o.queue, o.bytes)).collect();

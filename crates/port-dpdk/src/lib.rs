@@ -9,7 +9,7 @@
 //! to get a build that can.
 //!
 //! # Nothing is copied
-//! A received mbuf is borrowed to the pipeline: by its address alone ([`port::BorrowedBurst`]) where there is
+//! The pipeline borrows a received mbuf: by its address alone ([`port::BorrowedBurst`]) where there is
 //! nothing to say of the frame but where it lies, else as the frame's buffer ([`port::Frame::borrowed`]).
 //! Its 128 bytes of headroom are where headers grow. A frame that leaves by a DPDK port in the buffer that it
 //! came in is that mbuf again. Copied are: frames of several mbufs (a pipeline wants one piece),

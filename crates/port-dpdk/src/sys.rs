@@ -242,7 +242,7 @@ unsafe fn release_all(tokens: &[NonNull<()>]) {
     unsafe { mr_free_all(tokens.as_ptr(), tokens.len() as u32) }
 }
 
-/// Who lends mbufs.
+/// The owner of mbufs that frames borrow.
 // SAFETY: DPDK takes an mbuf back on any thread, and is told once. The shim asserts that an mbuf is laid out as
 // `Mbuf`.
 pub(crate) static OWNER: BufferOwner =

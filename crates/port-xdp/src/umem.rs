@@ -7,13 +7,13 @@
 //! ports come and go in any order, and one that copies serves beside one that need not.
 //!
 //! A [`Chunk`] is a token: who holds it may access that chunk. While the kernel has a chunk, a bit in
-//! a [`Held`] stands for it; while a frame has it, the frame's loan. What the kernel hands back is
+//! a [`Held`] stands for it; while a frame has it, the frame's buffer is borrowed. What the kernel hands back is
 //! looked up there, so that a chunk that it never had makes no token.
 //!
 //! Idle chunks lie in a list of each thread that receives or sends ([`Umem::with_local`]) and go to and
 //! from the common list, under a lock, many at a time.
 //!
-//! Invariants: of each chunk there is one token, or one bit, or one loan. The common list is not emptied
+//! Invariants: of each chunk there is one token, or one bit, or one borrowed buffer. The common list is not emptied
 //! below what sockets that may still be opened need to begin with. What the kernel had when a socket
 //! was closed comes back after that; from a driver that receives into the chunks itself, a while
 //! later ([`Left`]).
@@ -266,17 +266,17 @@ pub(crate) fn census() -> (usize, usize) {
 ///
 /// # Safety
 ///
-/// The token is of a loan that ends with this; nobody uses the chunk any more.
+/// The token is of a borrowed buffer that goes back with this; nobody uses the chunk any more.
 unsafe fn release(token: NonNull<()>) {
     let Some((umem, chunk)) = of_token(token) else { return };
     umem.with_local(|local| local.give(chunk));
 }
 
-/// Who lends chunks.
-// SAFETY: a chunk may be given back on any thread; each token stands for one loan.
+/// The owner of chunks that frames borrow.
+// SAFETY: a chunk may be given back on any thread; each token stands for one borrowed buffer.
 static OWNER: BufferOwner = unsafe { BufferOwner::new("af_xdp", release) };
 
-/// The chunk behind a token, whose loan ends with this.
+/// The chunk behind a token, whose buffer goes back with this.
 fn of_token(token: NonNull<()>) -> Option<(&'static Umem, Chunk)> {
     let number = token.addr().get() - 1;
     let umem = UMEMS.get(number / INDEX_END)?.get()?;

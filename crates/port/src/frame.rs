@@ -140,7 +140,7 @@ impl Frame {
         (self.start, self.len) = (start.into(), len.into());
     }
 
-    /// Whether its buffer is one that `owner` has borrowed.
+    /// Whether its buffer is borrowed from `owner`.
     #[inline]
     pub fn is_borrowed_from(&self, owner: &'static BufferOwner) -> bool {
         self.buffer.is_borrowed_from(owner)

@@ -1,4 +1,4 @@
-//! Classification marks: what a port's hardware has said of a frame, and who tells the hardware what to say.
+//! Classification marks: what a port's hardware reports of a frame, and who programs the hardware.
 //!
 //! An adapter with a table of flows can put a number on each frame of a flow. A [`Mark`] is that number with the
 //! *generation* of the table that it came from, so that whoever reads it knows whose numbers they are. A mark
@@ -18,17 +18,17 @@ use std::net::IpAddr;
 use wire::layers::{Fragment, Layers, Network};
 use wire::{IpProtocol, ipv4, ipv6};
 
-/// What a port has said of a frame.
+/// What a port reports of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Mark {
-    /// What was said.
+    /// The number.
     pub value: u32,
-    /// Whose numbers these are; 0: nothing was said.
+    /// Whose numbers these are; 0: nothing was reported.
     pub generation: u32,
 }
 
 impl Mark {
-    /// Nothing was said.
+    /// Nothing was reported.
     pub const NONE: Mark = Mark { value: 0, generation: 0 };
 }
 

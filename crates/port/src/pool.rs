@@ -72,7 +72,7 @@ impl Pool {
     #[inline]
     pub fn give(&mut self, frame: Frame) {
         let buffer = frame.into_buffer();
-        if buffer.is_lent() {
+        if buffer.is_borrowed() {
             return;
         }
         let (list, max) = match buffer.len() {

@@ -260,7 +260,7 @@ pub trait TxQueue: Send {
         false
     }
 
-    /// Hands over what the kernel has told of departures since the last call: which frame, counted from 0 since
+    /// Hands over what the kernel has reported of departures since the last call: which frame, counted from 0 since
     /// [`stamp_departures`](TxQueue::stamp_departures), and when, in nanoseconds of the wall clock. A frame of which it
     /// tells nothing may have left all the same. After a frame was refused, nothing is told until it is asked for anew.
     fn departures(&mut self, sink: &mut dyn FnMut(u64, u64)) {

@@ -32,9 +32,9 @@ impl Budget {
     }
 }
 
-/// How restless a table is.
+/// How often a table changes.
 #[derive(Clone)]
-pub(super) struct Watch {
+pub(super) struct Churn {
     /// Changes ever.
     pub(super) changes: u64,
     /// Changes since it was last quiet.
@@ -48,7 +48,7 @@ pub(super) struct Watch {
     pub(super) at: Instant,
 }
 
-impl Watch {
+impl Churn {
     pub(super) fn touch(&mut self) {
         self.changes += 1;
         self.recent = self.recent.saturating_add(1);

@@ -33,7 +33,7 @@ pub struct Burst<'a> {
     pub service: &'a program::Service,
     /// What is known of the transport checksums of the burst's packets, by their numbers.
     pub csums: &'a [Csum],
-    /// What ports have said of them, by their numbers; may be wrong, and is checked by who uses it.
+    /// What ports report of them, by their numbers; may be wrong, and is checked by who uses it.
     pub marks: &'a [Mark],
     /// The time, of the switch's clock.
     pub now_ns: u64,
@@ -47,7 +47,7 @@ impl Burst<'_> {
         self.csums.get(packet.packet).copied().unwrap_or(Csum::None)
     }
 
-    /// What its port has said of a packet.
+    /// What its port reports of a packet.
     pub fn hint(&self, packet: &Handed<'_>) -> Hint {
         let mark = self.marks.get(packet.packet).copied().unwrap_or_default();
         Hint { mark: mark.value, generation: mark.generation }

@@ -8,8 +8,8 @@
 //! connection would be in. The lock is held for the packets of a burst that come to one call, or for one slice of
 //! [`Service::tend`], [`Connections::export`] or [`Connections::import`].
 //!
-//! A packet that was translated and comes again in the same zone is told what it was told before, as Linux
-//! tells it: translating it twice, or taking it for another connection's, would be wrong.
+//! A packet that was translated and comes again in the same zone gets the answer that it got before, as in
+//! Linux: translating it twice, or taking it for another connection's, would be wrong.
 //!
 //! Checked by: the tests below; those of `of_pipeline`; `lab/conntrack` and the tests of `service` for
 //! the tracker itself.
@@ -349,7 +349,7 @@ impl<'a> Carries<'a> for Asked<'a> {
     }
 }
 
-/// What is known of a packet's transport checksum, as the tracker is told it.
+/// What is known of a packet's transport checksum, as the tracker takes it.
 fn checksum(csum: Csum) -> Checksum {
     match csum {
         Csum::None => Checksum::Unknown,
@@ -477,7 +477,7 @@ impl Service for Connections {
         inner.waiting.give_up(reason);
         inner.tracker.give_up_waiting();
         inner.settle(None);
-        // Of those that were told lost, none is here any more.
+        // Of those that were reported lost, none is here any more.
         inner.waiting.give_up(reason);
     }
 
@@ -605,7 +605,7 @@ mod tests {
         connections: Connections,
     }
 
-    /// What a packet was told: state, mark, opener's source, and the packet.
+    /// What a packet was answered: state, mark, opener's source, and the packet.
     type Told = (bool, String, u128, u128, Vec<u8>);
 
     impl Bed {

@@ -275,7 +275,7 @@ impl Elements {
     }
 }
 
-/// What is known of a packet's transport checksum, as an element is told it.
+/// What is known of a packet's transport checksum, as an element takes it.
 fn checksum(csum: Csum) -> Checksum {
     match csum {
         Csum::None => Checksum::Unknown,
@@ -296,7 +296,7 @@ fn metadata([_, argument, register, action, stage]: [u64; ARGS.len()]) -> Metada
     }
 }
 
-/// Packets as their element takes them. The bytes are lent to it meanwhile.
+/// Packets as their element takes them. It borrows the bytes meanwhile.
 ///
 /// What is known of a packet goes straight to its place: offsets that lay in memory in between would be read there in wider
 /// parts than they were written in, for which the processor waits. So those that have to be walked for come last.

@@ -42,8 +42,8 @@ pub struct WaitingPacket {
     pub version: u64,
     /// Lookups that were counted.
     pub counted: u32,
-    /// What was said of it.
-    pub said: Said,
+    /// What services and state answered of it.
+    pub answers: Said,
     /// Why compiled code has left it.
     pub reason: Reason,
 }
@@ -55,7 +55,7 @@ impl WaitingPacket {
     }
 }
 
-/// Who has said that a packet waits.
+/// By whom, and under which ticket, a packet waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTicket {
     /// Which service of the list.
@@ -66,7 +66,7 @@ pub struct WaitTicket {
     pub ticket: Ticket,
 }
 
-/// What a call has said about packets that wait.
+/// What a call reports about packets that wait.
 #[derive(Default)]
 pub struct WaitNews {
     /// This one does.
@@ -148,7 +148,7 @@ mod tests {
             begins,
             version: 1,
             counted: 0,
-            said: Said::NONE,
+            answers: Said::NONE,
             reason: Reason::OTHER,
         }
     }

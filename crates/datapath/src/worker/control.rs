@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What the control side tells a worker. Taken between bursts.
+/// A command of the control side to a worker. Taken between bursts.
 pub enum Command {
     /// A port, with the receive queues that this worker serves and its transmit queue.
     AddPort {
@@ -94,10 +94,10 @@ impl Waker {
     }
 }
 
-/// How far a worker is with what it was told.
+/// How far a worker is with its commands.
 #[derive(Default)]
 struct Progress {
-    /// Commands that were told, or are about to be.
+    /// Commands that were sent, or are about to be.
     sent: AtomicU64,
     /// Commands obeyed, with all that they sent flushed.
     obeyed: AtomicU64,
@@ -117,7 +117,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Tells the worker; it obeys at its next round. False if it has stopped.
+    /// Sends the worker a command; it obeys at its next round. False if it has stopped.
     pub fn send(&self, command: Command) -> bool {
         self.progress.sent.fetch_add(1, Ordering::Relaxed);
         let sent = self.sender.as_ref().is_some_and(|s| s.send(command).is_ok());
@@ -125,12 +125,12 @@ impl Handle {
         sent
     }
 
-    /// How many commands were told so far; a mark for [`has_obeyed`](Self::has_obeyed).
+    /// How many commands were sent so far; a mark for [`has_obeyed`](Self::has_obeyed).
     pub fn sent(&self) -> u64 {
         self.progress.sent.load(Ordering::Relaxed)
     }
 
-    /// The worker has obeyed all that was told before the mark was taken, and what these commands
+    /// The worker has obeyed all that was sent before the mark was taken, and what these commands
     /// sent has left; or it has ended.
     pub fn has_obeyed(&self, mark: u64) -> bool {
         self.progress.ended.load(Ordering::Acquire)

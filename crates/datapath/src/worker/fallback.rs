@@ -2,7 +2,7 @@
 //!
 //! Most of them are run where they lie ([`Run::run_fallback`]), so that those which are dropped, or go to a few ports as
 //! they came in, or to one with new headers, are to the rest of the worker what compiled code's packets are.
-//! What cannot be said in an [`Outcome`](abi::Outcome) is noted: other copies, and what a service keeps.
+//! What does not fit into an [`Outcome`](abi::Outcome) is noted: other copies, and what a service keeps.
 //! Packets that somebody looks at, or whose checksum is left to the port, are run as frames.
 
 use super::run::Run;
@@ -44,7 +44,7 @@ pub(super) struct Prior<'a> {
     /// Lookups that were counted.
     pub counted: u32,
     /// What services and state have answered.
-    pub said: &'a Said,
+    pub answers: &'a Said,
     /// Why it was left.
     pub reason: Reason,
 }
@@ -53,7 +53,7 @@ impl Prior<'_> {
     /// Nothing was done.
     pub(super) fn none(reason: Reason) -> Prior<'static> {
         static NOTHING: Said = Said::NONE;
-        Prior { counted: 0, said: &NOTHING, reason }
+        Prior { counted: 0, answers: &NOTHING, reason }
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Suspended {
     pub waits: WaitTicket,
     pub version: u64,
     pub counted: u32,
-    pub said: Said,
+    pub answers: Said,
     pub reason: Reason,
 }
 
@@ -95,7 +95,7 @@ impl Run {
         received: Received<'_>,
         from: &PortShared,
         begins: &StartPoint,
-        Prior { counted, said, reason }: Prior<'_>,
+        Prior { counted, answers, reason }: Prior<'_>,
         ports: &PortTable,
         now_ns: u64,
     ) -> RunResult {
@@ -121,7 +121,7 @@ impl Run {
             StartPoint::Action(action, args) => Start::Action(action, args),
         };
         let input = Input { bytes, in_port, now_ns, start };
-        let mut resumed = Resumed::new(&mut externs, counted, said);
+        let mut resumed = Resumed::new(&mut externs, counted, answers);
         (self.scratch.ran, self.scratch.reason) = (Ran::Interpreter, None);
         let verdict = held.forward.run(&mut self.scratch, input, &mut resumed, &mut collector);
         let late = externs.late;
@@ -147,17 +147,17 @@ impl Run {
     fn news(&mut self, result: &mut RunResult, prior: Prior<'_>) -> Option<Suspended> {
         let late = result.late.take()?;
         self.fallback.ready.extend(late.news.ready);
-        let Prior { counted, said, reason } = prior;
+        let Prior { counted, answers, reason } = prior;
         let waits = late.news.waits?;
-        // What was said of it is said again when it goes on.
+        // What it sends is noted again when it goes on.
         self.notes.forget();
-        let mut said = said.clone();
-        said.calls.extend(late.answers.into_iter().flatten());
+        let mut answers = answers.clone();
+        answers.calls.extend(late.answers.into_iter().flatten());
         Some(Suspended {
             waits,
             version: result.version,
             counted: counted.saturating_add(late.lookups),
-            said,
+            answers,
             reason,
         })
     }
@@ -179,7 +179,7 @@ impl Run {
         for (at, packet) in packets.iter_mut().enumerate() {
             match packet.status {
                 status::BAIL => {}
-                // What it tells comes first.
+                // Its messages come first.
                 status::TOLD => break,
                 _ => continue,
             }
@@ -188,8 +188,8 @@ impl Run {
             some = true;
             let csum = csums.get(at).copied().unwrap_or_default();
             let received = Received { bytes, in_port: from.number, csum };
-            let said = self.scratch.code.said(at);
-            let prior = Prior { counted, said: &said, reason: self.count_fallback(why) };
+            let answers = self.scratch.code.said(at);
+            let prior = Prior { counted, answers: &answers, reason: self.count_fallback(why) };
             let mut result =
                 self.run_one(received, from, &StartPoint::Pipeline, prior, ports, now_ns);
             if let Some(waiting) = self.news(&mut result, prior) {
@@ -264,10 +264,10 @@ impl Run {
     /// Runs frames that have waited for another and go on now.
     pub(super) fn run_ready(&mut self, tx: &mut Transmit, now_ns: u64) {
         while let Some(kept) = self.fallback.ready.pop_front() {
-            let WaitingPacket { frame, from, begins, version, counted, said, reason } = kept;
+            let WaitingPacket { frame, from, begins, version, counted, answers, reason } = kept;
             let same = self.version.held().is_some_and(|held| held.forward.version() == version);
             let prior = match same {
-                true => Prior { counted, said: &said, reason },
+                true => Prior { counted, answers: &answers, reason },
                 false => Prior::none(reason),
             };
             // It is the burst's frame of which is reported what becomes of it.
@@ -319,14 +319,14 @@ impl Run {
         let mut copy = Frame::copy_of(frame.data());
         copy.copy_metadata(&frame);
         tx.pool.give(frame);
-        let Suspended { waits, version, counted, said, reason } = waiting;
+        let Suspended { waits, version, counted, answers, reason } = waiting;
         let kept = WaitingPacket {
             frame: copy,
             from: from.clone(),
             begins: begins.clone(),
             version,
             counted,
-            said,
+            answers,
             reason,
         };
         self.fallback.ready.extend(self.services.keep(waits, kept));

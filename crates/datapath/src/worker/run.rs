@@ -8,7 +8,7 @@ use super::transmit::{Transmit, count_lost, drop_reason};
 use crate::capture::{Before, Fate, Watch};
 use crate::counts::Counts;
 use crate::engine::Scratch;
-use crate::notify::{hold_back, tell};
+use crate::notify::{hold_back, notify};
 use crate::ports::PortShared;
 use crate::publish::Reader;
 use crate::punt::PuntRing;
@@ -102,7 +102,7 @@ impl Run {
     ) -> bool {
         let Buffers { frames, borrowed, outcomes } = buffers;
         let mut csums: SmallVec<[Csum; BURST_MAX]> = SmallVec::new();
-        // Of those that are not spoken of, nothing is known.
+        // Where the device has reported nothing, nothing is known.
         if borrowed.vouches() && !self.services.is_empty() {
             csums.extend(borrowed.csums());
         }
@@ -172,18 +172,21 @@ impl Run {
             && let Some(verdict) = self.scratch.code.verdict(picked.at, outcome)
             && !self.scratch.code.was_edited(picked.at)
         {
-            let said = self.scratch.code.said(picked.at);
+            let answers = self.scratch.code.said(picked.at);
             let (buffer, start, len) = burst.frames_mut()[picked.at].parts_mut();
             let copies = self.scratch.code.copies(picked.at, outcome);
-            let done =
-                Done { verdict, copies: full_copies(outcome, copies, (buffer, start, len)), said };
+            let done = Done {
+                verdict,
+                copies: full_copies(outcome, copies, (buffer, start, len)),
+                answers,
+            };
             sampler.take(picked, &held.forward, from.number, now_ns, done);
         }
         self.conclude(burst, (outcomes, 0), from, before, tx, now_ns);
         outcomes.clear();
     }
 
-    /// Tells who looks that a burst was dropped as it came in.
+    /// Reports to captures that a burst was dropped as it came in.
     pub(super) fn refuse(
         &mut self,
         burst: &Burst,
@@ -267,7 +270,7 @@ impl Run {
                 self.finish(frame.take(), from, tx, now_ns);
             }
             status::TOLD => {
-                self.tell(frame, outcome, at, from, now_ns);
+                self.notify(frame, outcome, at, from, now_ns);
                 match self.scratch.code.verdict(at, outcome) {
                     Some(Verdict::Drop(reason)) => {
                         from.cell(self.index).count_drop(reason, 1);
@@ -292,15 +295,15 @@ impl Run {
                 self.run_ready(tx, now_ns);
             }
             _ => {
-                let said = self.scratch.code.said(at);
+                let answers = self.scratch.code.said(at);
                 let reason = self.count_fallback(outcome.reason);
-                let prior = Prior { counted: outcome.lookups, said: &said, reason };
+                let prior = Prior { counted: outcome.lookups, answers: &answers, reason };
                 self.process(frame.take(), from, &StartPoint::Pipeline, prior, tx, now_ns);
             }
         }
     }
 
-    /// Lets frames go of which compiled code tells what the limit holds back.
+    /// Lets frames go whose messages the limit holds back.
     fn hold_back(&self, packets: &mut [abi::Packet<'_>], from: &PortShared, now_ns: u64) {
         let code = &self.scratch.code;
         let held = hold_back(code, packets, &self.punts, from.number, now_ns);
@@ -313,8 +316,8 @@ impl Run {
         }
     }
 
-    /// Tells the control side what compiled code has told of a frame.
-    fn tell(
+    /// Sends the control side the messages that compiled code has of a frame.
+    fn notify(
         &mut self,
         frame: &mut Frame,
         outcome: &Outcome,
@@ -327,7 +330,7 @@ impl Run {
         let input = &buffer[start..start + len];
         let received = (input, in_port, csum);
         let mut collector = Collector::new(&mut self.notes, received, &self.punts, now_ns);
-        tell(&self.scratch.code, at, outcome, (buffer, start, len), &mut collector);
+        notify(&self.scratch.code, at, outcome, (buffer, start, len), &mut collector);
         let notified = collector.count(from.cell(self.index));
         if !self.watch.is_off() {
             self.watch.note_notified(&notified);

@@ -1,4 +1,4 @@
-//! Frames that are known by their owner's tokens alone.
+//! Borrowed frames: known by their owner's tokens alone.
 //!
 //! A driver that keeps beside its buffers what there is to say of a frame (DPDK's mbufs do) need not have
 //! it copied: the shortest way through a worker carries pointers. [`BorrowedBurst`] is a burst of them as it has come in,

@@ -1,6 +1,6 @@
-//! A frame's buffer: bytes on the heap, or bytes that somebody else has borrowed.
+//! A frame's buffer: bytes on the heap, or bytes that are borrowed from a driver.
 //!
-//! A driver that has its own buffers (DPDK's mbufs) lends one with each frame, so that nothing is
+//! A driver that has its own buffers (DPDK's mbufs) has one borrowed with each frame, so that nothing is
 //! copied on the way in; when the frame leaves by a port of the same driver, it is taken back as it
 //! is ([`Buffer::reclaim`]). However else a frame ends, the owner hears of it once, by
 //! [`BufferOwner::release`], on whatever thread that happens.
@@ -11,7 +11,7 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Who lends buffers. One `static` for each driver; its address tells owners apart.
+/// The owner of buffers that frames borrow. One `static` for each driver; its address tells owners apart.
 #[derive(Debug)]
 pub struct BufferOwner {
     /// The driver, for messages.
@@ -181,15 +181,15 @@ impl Buffer {
         Buffer { start, owner: Some(owner), token, len: len.into(), borrowed_at, borrowed_len }
     }
 
-    /// Whether `owner` has borrowed it.
+    /// Whether it is borrowed from `owner`.
     #[inline]
     pub(crate) fn is_borrowed_from(&self, owner: &'static BufferOwner) -> bool {
         self.owner.is_some_and(|own| std::ptr::eq(own, owner))
     }
 
-    /// Whether anybody has borrowed it.
+    /// Whether it is borrowed.
     #[inline]
-    pub(crate) fn is_lent(&self) -> bool {
+    pub(crate) fn is_borrowed(&self) -> bool {
         self.owner.is_some()
     }
 
@@ -219,13 +219,13 @@ impl Buffer {
         self.len == 0 && self.owner.is_none()
     }
 
-    /// Ends the loan without a release: the token, if `owner` has borrowed it. The buffer is hollow then.
+    /// Gives the buffer back without a release: the token, if it is borrowed from `owner`. The buffer is hollow then.
     #[inline]
     pub(crate) fn reclaim(&mut self, owner: &'static BufferOwner) -> Option<NonNull<()>> {
         if !self.is_borrowed_from(owner) {
             return None;
         }
-        // Without the loan it is a box, of no bytes.
+        // It is a box then, of no bytes.
         (self.owner, self.len) = (None, 0);
         Some(self.token)
     }

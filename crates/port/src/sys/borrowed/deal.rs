@@ -30,7 +30,7 @@ impl Route {
     }
 }
 
-/// A burst's frames, of which none is spoken of, if all go one way.
+/// A burst's frames, if the device reports nothing of them and all go one way.
 struct Uniform {
     sizes: Sizes,
     room: Room,

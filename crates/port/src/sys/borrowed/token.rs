@@ -44,7 +44,7 @@ impl Sizes {
     }
 }
 
-/// What a token says.
+/// Where a token's frame lies.
 #[derive(Clone, Copy)]
 pub(super) struct Extent {
     pub(super) buffer: *mut u8,
@@ -67,7 +67,7 @@ impl Extent {
     }
 }
 
-/// Reads what a token says.
+/// Reads where a token's frame lies.
 ///
 /// # Safety
 /// It points to a [`Mbuf`]; what that says is as [`BorrowedBurst`] demands.
