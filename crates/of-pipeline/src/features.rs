@@ -8,7 +8,7 @@
 use crate::agent::AgentConfig;
 use crate::meter_table::BANDS_MAX;
 use crate::table_config::TableConfigs;
-use of_lower::action_set::has_slot;
+use of_lower::slots::has_slot;
 use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{
     ActionType, Capabilities, FIELDS, Features, GroupCapabilities, GroupFeatures, InstructionType,
