@@ -5,7 +5,7 @@
 //! take no output, and that some are synchronised. Every field may be matched, left
 //! out, and (where it can be written at all) set.
 
-use crate::agent::AgentConfig;
+use crate::config::AgentConfig;
 use crate::meter_table::BANDS_MAX;
 use crate::table_config::TableConfigs;
 use of_lower::slots::has_slot;

@@ -14,11 +14,12 @@ use crate::meter_table::MeterTable;
 use crate::ports::Ports;
 use crate::refusal::Refusal;
 use crate::table_config::TableConfigs;
+use crate::trigger;
 use of_lower::action_set::{as_bucket, as_set};
 use of_lower::places::places;
 use openflow::field::VLAN_PRESENT;
 use openflow::{
-    Action, Conntrack, CopyField, FieldId, GroupId, Instruction, InstructionType, Learn,
+    Action, Conntrack, CopyField, FieldId, FlowMod, GroupId, Instruction, InstructionType, Learn,
     LearnSource, LearnTarget, Match, PortNo, Prerequisite, QueueId, SetField, Subfield, Version,
     Zone,
 };
@@ -154,6 +155,16 @@ fn name(instruction: InstructionType) -> &'static str {
 }
 
 impl Rules<'_> {
+    /// An entry that is to be in `table`.
+    pub(crate) fn entry(&self, table: u8, request: &FlowMod) -> Result<(), Refusal> {
+        let (matching, instructions) = (Some(&request.matching), &request.instructions);
+        self.instructions(request.dialect, table, matching, instructions)?;
+        match trigger::of(instructions) {
+            Some(trigger) => trigger::check(&trigger, request.flags),
+            None => Ok(()),
+        }
+    }
+
     /// The instructions of an entry of `table` with this match; without one, of any entry there.
     pub(crate) fn instructions(
         &self,
