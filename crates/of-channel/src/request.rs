@@ -158,20 +158,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let change = changes::kind(&message).map(|kind| (kind, self.text_of(&message, kind.0)));
         let result = {
             let mut agent = shared.agent();
-            agent.set_requester(Some((self.main.0, xid)));
+            let by = Some((self.main.0, xid));
             let auxiliary = match self.origin {
                 Origin::Auxiliary { id, .. } => id,
                 _ => 0,
             };
-            let result = agent.handle_into(version, message, &mut |mut reply| {
+            agent.handle_by(by, version, message, &mut |mut reply| {
                 //= openflow-1.3.5 §6.3.5, §7.3.1: which of the connections this is.
                 if let Message::FeaturesReply(features) = &mut reply {
                     features.auxiliary_id = auxiliary;
                 }
                 self.reply(xid, &reply, bytes);
-            });
-            agent.set_requester(None);
-            result
+            })
         };
         if let Err(refusal) = result {
             return self.refuse(bytes, refusal.code(), &refusal.to_string());
@@ -290,10 +288,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let done = {
             let mut agent = self.shared.agent();
-            agent.set_requester(Some((self.main.0, xid)));
-            let done = agent.bundle(version, requests);
-            agent.set_requester(None);
-            done
+            agent.bundle_by(Some((self.main.0, xid)), version, requests)
         };
         match done {
             Ok(()) => {

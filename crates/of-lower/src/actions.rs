@@ -1,9 +1,11 @@
 //! Instruction lists, action lists and buckets as calls: a shape and its arguments.
 
-use super::action_set::{Kind, as_bucket, has_slot, is_partial, merge, set_key};
+use super::action_set::{as_bucket, is_partial, merge, set_key};
 use super::intern::Interner;
 use super::layout::LEARN_VALUES;
 use super::layout::Layout;
+use super::places::places;
+use super::slots::{Kind, has_slot};
 use super::step::{self, CtStep, Shape, Step};
 use crate::rest::Rest;
 use contract::ct::{flags, kind};
@@ -858,41 +860,8 @@ fn write_actions(call: &mut Call, actions: &[Action]) -> Result<(), LowerError> 
                 call.arg(*t, 16);
             }
             Action::PopPbb => write(call, Kind::PopPbb),
-            Action::SetVlanVid(_)
-            | Action::SetVlanPcp(_)
-            | Action::SetNwSrc(_)
-            | Action::SetNwDst(_)
-            | Action::SetNwTos(_)
-            | Action::SetTpSrc(_)
-            | Action::SetTpDst(_)
-            | Action::Enqueue { .. } => {
-                return Err(LowerError::NotInSet("an action of OpenFlow 1.0"));
-            }
-            Action::Resubmit { .. } => return Err(LowerError::NotInSet("resubmit")),
-            Action::Note(_) => return Err(LowerError::NotInSet("note")),
-            Action::Controller(_)
-            | Action::DecNwTtlTo(_)
-            | Action::OutputField { .. }
-            | Action::OutputTruncated { .. }
-            | Action::PopQueue
-            | Action::FinTimeout(_)
-            | Action::StackPush(_)
-            | Action::StackPop(_)
-            | Action::CheckPktLarger { .. }
-            | Action::Multipath(_)
-            | Action::Learn(_)
-            | Action::Bundle(_)
-            | Action::Clone(_)
-            | Action::Ct(_)
-            | Action::CtClear
-            | Action::Exit
-            | Action::Conjunction(_) => {
-                return Err(LowerError::NotInSet("an action of Open vSwitch's"));
-            }
-            Action::Softflow(_) => return Err(LowerError::NotInSet("softflow")),
-            Action::Meter(_) => return Err(LowerError::NotInSet("meter")),
-            Action::CopyField(_) => return Err(LowerError::NotInSet("copy-field")),
             Action::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),
+            other => return Err(LowerError::NotInSet(places(other).name)),
         }
     }
     let bits = call.shape[first..].iter().fold(0, |bits, step| bits | step::write_bit(step));

@@ -6,7 +6,7 @@
 //! value.
 
 use super::headers::Headers;
-use super::ops;
+use super::tags::{ensure_vlan, pop_vlan};
 use ir::program::intrinsic;
 use ir::{BinaryOp, Expr, FieldRef, Key, MatchKind, Op};
 use openflow::{FIELDS, FieldId, Subfield};
@@ -195,14 +195,14 @@ pub fn write(h: &Headers, id: FieldId, value: Expr) -> Vec<Op> {
 fn write_tci(h: &Headers, value: Expr) -> Vec<Op> {
     let kept = || Expr::meta(h.scratch);
     let then = vec![
-        ops::ensure_vlan(h),
+        ensure_vlan(h),
         Op::Assign(h.vlan_pcp, kept().slice(15, 13)),
         Op::Assign(h.vlan_vid, kept().slice(11, 0)),
     ];
     vec![
         // Kept first, since it may read the tag that changes.
         Op::Assign(FieldRef::Meta(h.scratch), value.cast(128)),
-        Op::If { condition: kept().slice(12, 12), then, or_else: ops::pop_vlan(h) },
+        Op::If { condition: kept().slice(12, 12), then, or_else: pop_vlan(h) },
     ]
 }
 

@@ -7,12 +7,15 @@
 //! Stacks have more room than the parser fills ([`VLAN_PARSED`], [`MPLS_PARSED`]): the rest is for
 //! tags pushed by one pass. Deeper tags than the parser takes stay in the payload, untouched.
 
-use super::action_set::Slots;
-use super::program::SF_FIELDS;
+use super::slots::Slots;
 use contract::ct as tracker;
 use ir::builder::Builder;
 use ir::program::Field;
 use ir::{BlockId, Expr, FieldRef, HeaderId, MetaId, StackId};
+
+/// What a packet carries from service to service (SoftFlow, figure 3): the `sf_*` fields.
+pub const SF_FIELDS: [(&str, u32); 5] =
+    [("metadata", 64), ("action", 32), ("stage", 8), ("coalesce", 1), ("argument", 32)];
 
 /// VLAN tags that the parser takes, outermost first.
 pub const VLAN_PARSED: u32 = 4;
@@ -147,7 +150,7 @@ headers! {
     in_port_changed: MetaId,
     /// A value on its way into several fields.
     scratch: MetaId,
-    /// What the packet carries from service to service, in the order of [`super::program::SF_FIELDS`].
+    /// What the packet carries from service to service, in the order of [`SF_FIELDS`].
     sf: [MetaId; SF_FIELDS.len()],
     /// The block of the first egress table; none while outputs go straight to their ports.
     egress: Option<BlockId>,

@@ -1,7 +1,7 @@
 //! The ids of the program's parts, and conventions about them.
 
-use super::action_set::Slots;
 use super::headers::Headers;
+use super::slots::Slots;
 use ir::{
     ActionCall, ActionId, BinaryOp, Bits, BlockId, DigestId, Expr, FieldRef, GroupId, KeyMatch,
     Pattern, Select, ServiceId, TableId, ValueSetId,

@@ -24,7 +24,9 @@
 //! | [`checksums`] | which checksums cover what |
 //! | [`fields`] | match fields: how to read and write each |
 //! | [`ops`] | what one OpenFlow action does to a packet |
-//! | [`action_set`] | slots of the action set, writing to them, execution |
+//! | [`slots`], [`action_set`] | the action set: its metadata, and its execution |
+//! | [`tags`] | VLAN tags |
+//! | [`places`] | which lists may hold an action |
 //! | [`step`] | steps of a shape, and the action they make |
 //! | [`actions`] | instruction and action lists to calls |
 //! | [`rest`] | what a packet that waits goes on with |
@@ -46,9 +48,12 @@ pub mod matching;
 pub mod meter;
 pub mod ops;
 pub mod parser;
+pub mod places;
 pub mod program;
 pub mod rest;
+pub mod slots;
 pub mod step;
+pub mod tags;
 
 pub use action_set::as_bucket;
 pub use actions::{

@@ -7,10 +7,11 @@
 //! An output goes straight to its port or, where there are egress tables, through these first: see
 //! `send`.
 
-use super::action_set::Kind;
 use super::fields::write_ether_type;
 use super::headers::{Headers, VLAN_MAX};
 use super::layout::{GROUP_ALL, GROUP_FLOOD, Layout};
+use super::slots::Kind;
+pub use super::tags::{ensure_vlan, pop_vlan, push_vlan};
 use ir::program::intrinsic;
 use ir::{
     BinaryOp, BlockId, DropReason, Expr, FieldRef, Guise, HeaderId, Op, PuntReason, ServiceId,
@@ -292,25 +293,6 @@ pub fn ct_clear(h: &Headers) -> Vec<Op> {
         Op::Assign(FieldRef::Meta(meta), Expr::int(0, width))
     };
     h.ct.into_iter().zip(contract::ct::RESULTS).map(clear).collect()
-}
-
-/// 1.3.5 §5.12: a tag in front of the others, with id and priority of the one that was outermost.
-pub fn push_vlan(h: &Headers, tpid: Expr) -> Vec<Op> {
-    vec![
-        Op::PushFront(h.vlan, 1),
-        Op::Assign(h.vlan_pcp, get(Headers::nth(h.vlan_pcp, 1))),
-        Op::Assign(h.vlan_vid, get(Headers::nth(h.vlan_vid, 1))),
-        Op::Assign(h.vlan_type, get(h.eth_type)),
-        Op::Assign(h.eth_type, tpid),
-    ]
-}
-
-/// Takes the outermost tag off.
-pub fn pop_vlan(h: &Headers) -> Vec<Op> {
-    vec![when(
-        Expr::Valid(h.vlan_0),
-        vec![Op::Assign(h.eth_type, get(h.vlan_type)), Op::PopFront(h.vlan, 1)],
-    )]
 }
 
 /// An entry in front of the others, behind all VLAN tags: label, traffic class and TTL of the
@@ -644,10 +626,4 @@ fn place(i: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
-}
-
-/// Pushes a tag with id and priority 0 onto a packet without one, as 1.0's `SET_VLAN_VID` and
-/// `SET_VLAN_PCP` do.
-pub fn ensure_vlan(h: &Headers) -> Op {
-    when(Expr::Valid(h.vlan_0).not(), push_vlan(h, Expr::int(0x8100, 16)))
 }

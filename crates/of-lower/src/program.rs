@@ -52,10 +52,6 @@ impl Default for ProgramConfig {
     }
 }
 
-/// What a packet carries from service to service (SoftFlow, figure 3): the `sf_*` fields.
-pub const SF_FIELDS: [(&str, u32); 5] =
-    [("metadata", 64), ("action", 32), ("stage", 8), ("coalesce", 1), ("argument", 32)];
-
 /// The program, and the ids of its parts. All tables are ingress tables.
 pub fn program(config: &ProgramConfig) -> (Program, Layout) {
     program_with(config, None)

@@ -5,10 +5,10 @@
 //! is part of the step. Two lists with equal steps share one [`ir::Action`], so a table of many
 //! entries has few actions.
 
-use super::action_set::{Kind, field_bit};
 use super::fields;
 use super::layout::{LEARN_VALUES, Layout};
 use super::ops;
+use super::slots::{Kind, field_bit};
 use ir::{
     Action, BinaryOp, BlockId, DropReason, Expr, FieldRef, Guise, Op, Param, PuntReason, TableId,
 };

@@ -15,8 +15,9 @@
 //! rooms.
 //! Checked by: `tests/learning.rs`.
 
-use crate::flow_table::{Flow, FlowTables};
-use crate::learning;
+use crate::flow::{Flow, FlowKey};
+use crate::learned::entry;
+use crate::observer::Observer;
 use datapath::services::admission::Judge;
 use hashbrown::{HashMap, HashSet};
 use ir::Bits;
@@ -86,7 +87,12 @@ impl Admission {
     }
 
     /// There will be such `learn`s: what they fill is watched from here on.
-    pub(crate) fn open<'a>(&self, learns: impl Iterator<Item = &'a Learn>, flows: &FlowTables) {
+    /// `entries` are those that a table has.
+    pub(crate) fn open<'a, 'f, I: Iterator<Item = &'f Flow>>(
+        &self,
+        learns: impl Iterator<Item = &'a Learn>,
+        entries: impl Fn(u8) -> I,
+    ) {
         for learn in learns.filter(|learn| learn.result_dst.is_some()) {
             let mut state = self.state();
             if state.rooms.contains_key(&room_of(learn)) {
@@ -94,34 +100,14 @@ impl Admission {
             }
             // Of those that came to nothing none is kept.
             state.rooms.retain(|_, room| room.learns != 0);
-            let own = flows.iter(learn.table_id.0).filter(|(_, flow)| flow.cookie == learn.cookie);
-            let entries = own.map(|(_, flow)| self.print(parts(flow))).collect();
+            let own = entries(learn.table_id.0).filter(|flow| flow.cookie == learn.cookie);
+            let entries = own.map(|flow| self.print(parts(flow))).collect();
             state.rooms.insert(room_of(learn), Room { entries, ..Room::default() });
             self.any.store(true, Ordering::Relaxed);
         }
     }
 
-    /// An entry of a table came.
-    pub(crate) fn came(&self, table: u8, flow: &Flow) {
-        if self.any.load(Ordering::Relaxed)
-            && let Some(room) = self.state().rooms.get_mut(&(table, flow.cookie))
-        {
-            let print = self.print(parts(flow));
-            room.promised.remove(&print);
-            room.entries.insert(print);
-        }
-    }
-
-    /// An entry of a table went.
-    pub(crate) fn went(&self, table: u8, flow: &Flow) {
-        if self.any.load(Ordering::Relaxed)
-            && let Some(room) = self.state().rooms.get_mut(&(table, flow.cookie))
-        {
-            room.entries.remove(&self.print(parts(flow)));
-        }
-    }
-
-    /// Whether an entry that a packet asks for was promised. It is as long as it has not [come](Admission::came) or been
+    /// Whether an entry that a packet asks for was promised. It is as long as it has not [come](Observer::came) or been
     /// [settled](Admission::settle).
     pub(crate) fn promised(&self, learn: &Learn, request: &FlowMod) -> bool {
         learn.result_dst.is_some() && {
@@ -139,6 +125,27 @@ impl Admission {
             if let Some(room) = state.rooms.get_mut(&room_of(learn)) {
                 room.promised.remove(&print);
             }
+        }
+    }
+}
+
+/// It is shared with the switch.
+impl Observer for Arc<Admission> {
+    fn came(&mut self, key: FlowKey, flow: &Flow) {
+        if self.any.load(Ordering::Relaxed)
+            && let Some(room) = self.state().rooms.get_mut(&(key.table, flow.cookie))
+        {
+            let print = self.print(parts(flow));
+            room.promised.remove(&print);
+            room.entries.insert(print);
+        }
+    }
+
+    fn went(&mut self, key: FlowKey, flow: &Flow) {
+        if self.any.load(Ordering::Relaxed)
+            && let Some(room) = self.state().rooms.get_mut(&(key.table, flow.cookie))
+        {
+            room.entries.remove(&self.print(parts(flow)));
         }
     }
 }
@@ -173,7 +180,7 @@ impl Judge for Admission {
         let Some((which, values)) = args.split_first() else { return false };
         let learn = self.state().learns.get(&which.low_u32()).cloned();
         let Some(learn) = learn else { return false };
-        let request = learning::entry(&learn, values.iter().map(Bits::low_u128));
+        let request = entry(&learn, values.iter().map(Bits::low_u128));
         let print = self.print(parts_of(&request));
         let mut state = self.state();
         let Some(room) = state.rooms.get_mut(&room_of(&learn)) else { return false };

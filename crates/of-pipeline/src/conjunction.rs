@@ -23,9 +23,10 @@
 //!
 //! Checked by: `tests/conjunctions.rs`, random entries against the manual's text done plainly.
 
-use crate::flow_table::{Flow, FlowTables};
+use crate::flow::Flow;
+use crate::flow_table::FlowTables;
 use crate::refusal::Refusal;
-use crate::transaction::Transaction;
+use crate::stage::Batch;
 use hashbrown::HashMap;
 use ir::{Entry, EntryId, TableId, Update};
 use of_lower::conjunctive::{Part, dimensions, part};
@@ -88,7 +89,7 @@ enum Undo {
 
 /// What updates are made with.
 pub(crate) struct Making<'a, 't> {
-    pub(crate) tx: &'a mut Transaction<'t>,
+    pub(crate) tx: &'a mut Batch<'t>,
     pub(crate) flows: &'a FlowTables,
     /// The entry that the request is about: it is not in its old place any more.
     pub(crate) about: u32,
@@ -209,7 +210,7 @@ impl Conjunctions {
     }
 
     /// All entries of a table go. The updates that clear its tables of the pipeline are pushed, too.
-    pub(crate) fn clear(&mut self, tx: &mut Transaction<'_>, layout: &Layout, table: u8) {
+    pub(crate) fn clear(&mut self, tx: &mut Batch<'_>, layout: &Layout, table: u8) {
         let Some(was) = self.tables.remove(&table) else { return };
         tx.push(Update::Clear(layout.conjunctive_table(table)));
         for choice in was.choices.values() {
@@ -357,13 +358,13 @@ impl Conjunctions {
 }
 
 /// Adds the entry of a choice under an id of its own.
-fn insert(tx: &mut Transaction<'_>, table: u8, key: &Key, conj: u32) -> Result<u32, Refusal> {
+fn insert(tx: &mut Batch<'_>, table: u8, key: &Key, conj: u32) -> Result<u32, Refusal> {
     let EntryId(id) = tx.take_entry_id()?;
     push(tx, table, key, conj, id);
     Ok(id)
 }
 
-fn push(tx: &mut Transaction<'_>, table: u8, key: &Key, conj: u32, id: u32) {
+fn push(tx: &mut Batch<'_>, table: u8, key: &Key, conj: u32, id: u32) {
     let action = tx.intern(lower_conjunctive(table, conj));
     let entry = Entry {
         id: EntryId(id),

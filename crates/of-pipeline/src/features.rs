@@ -5,10 +5,10 @@
 //! take no output, and that some are synchronised. Every field may be matched, left
 //! out, and (where it can be written at all) set.
 
-use crate::agent::AgentConfig;
+use crate::config::AgentConfig;
 use crate::meter_table::BANDS_MAX;
 use crate::table_config::TableConfigs;
-use of_lower::action_set::has_slot;
+use of_lower::slots::has_slot;
 use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{
     ActionType, Capabilities, FIELDS, Features, GroupCapabilities, GroupFeatures, InstructionType,

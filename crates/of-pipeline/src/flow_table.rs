@@ -2,178 +2,24 @@
 //!
 //! Each entry is kept as its controller wrote it, under the id that it also has in the switch. Three
 //! ways lead to entries: by id (punts, expiry), by priority and match (strict requests), and by a
-//! [`Filter`] (non-strict requests, statistics). Two more tell which entries use a group or a meter,
-//! so that their deletion need not look at the others.
+//! [`Filter`] (non-strict requests, statistics). What else is to be known of entries is kept by observers, which the
+//! store tells of each that comes and goes ([`Observers`]).
 //!
-//! Invariants: priority and match are unique in a table; the strict index and the users of groups
-//! and meters hold exactly the entries that are there.
+//! Invariants: priority and match are unique in a table; the strict index holds exactly the entries that are there.
 //! Cost: strict lookup, one hash of the match; a filter, one look at every entry of its tables;
 //! memory per entry about 150 bytes, 48 for each field, and its action list.
 //! Checked by: a model test against a plain list (`flow_mod`'s tests).
 
 use crate::admission::Admission;
-use crate::stats::flow_bytes;
+pub use crate::flow::{Filter, Flow, FlowKey};
+use crate::observer::Observer;
+use crate::observers::Observers;
+use crate::sizes::flow_bytes;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
-use ir::ActionId;
-use openflow::{
-    Action, FinTimeout, FlowMod, FlowModFlags, GroupId, Instruction, Instructions, Match, PortNo,
-    Uncounted,
-};
+use openflow::Match;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 use std::sync::Arc;
-
-/// Where an entry is: its table, and its id in the switch. Unique, and ordered by table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FlowKey {
-    /// Its table.
-    pub table: u8,
-    /// Its id, which is also its counter.
-    pub id: u32,
-}
-
-/// One flow entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flow {
-    /// Higher wins.
-    pub priority: u16,
-    /// As its controller set them.
-    pub flags: FlowModFlags,
-    /// It reflects an entry of another table ([`crate::synchronised`]).
-    pub synchronised: bool,
-    /// Entries of less importance are evicted first.
-    pub importance: u16,
-    /// Seconds without a packet until it goes; 0 for never.
-    pub idle_timeout: u16,
-    /// Seconds until it goes; 0 for never.
-    pub hard_timeout: u16,
-    /// Its controller's.
-    pub cookie: u64,
-    /// When it was added, in nanoseconds of the switch's clock.
-    pub created_ns: u64,
-    /// The action that it became.
-    pub action: ActionId,
-    /// What 1.0 said and is told back.
-    pub uncounted: Uncounted,
-    /// What it matches.
-    pub matching: Match,
-    /// What it does.
-    pub instructions: Instructions,
-}
-
-impl Flow {
-    /// The entry that a request to add one asks for, added now. Its action is yet to be lowered.
-    pub(crate) fn asked_for(request: FlowMod, now_ns: u64) -> Flow {
-        let mut flow = Flow {
-            priority: request.priority,
-            flags: request.flags,
-            synchronised: false,
-            importance: request.importance,
-            idle_timeout: request.idle_timeout,
-            hard_timeout: request.hard_timeout,
-            cookie: request.cookie,
-            created_ns: now_ns,
-            action: ActionId(0),
-            uncounted: request.uncounted,
-            matching: request.matching,
-            instructions: request.instructions,
-        };
-        flow.shrink_to_fit();
-        flow
-    }
-
-    /// Gives back the room that building it left.
-    pub(crate) fn shrink_to_fit(&mut self) {
-        self.matching.shrink_to_fit();
-        self.instructions.shrink_to_fit();
-        for instruction in &mut self.instructions {
-            if let Instruction::ApplyActions(actions) | Instruction::WriteActions(actions) =
-                instruction
-            {
-                actions.shrink_to_fit();
-            }
-        }
-    }
-
-    /// A table-miss entry: priority 0, matches everything (1.3.5 §5.4).
-    pub fn is_table_miss(&self) -> bool {
-        self.priority == 0 && self.matching.is_empty()
-    }
-}
-
-/// The lists of an entry, those applied and those written alike.
-pub(crate) fn lists(instructions: &[Instruction]) -> impl Iterator<Item = &[Action]> {
-    instructions.iter().filter_map(|i| match i {
-        Instruction::ApplyActions(actions) | Instruction::WriteActions(actions) => {
-            Some(actions.as_slice())
-        }
-        _ => None,
-    })
-}
-
-/// The actions of these lists, and those of their clones.
-fn actions(instructions: &[Instruction]) -> impl Iterator<Item = &Action> {
-    lists(instructions).flat_map(|list| Action::flat(list))
-}
-
-/// Table and cookie of what instructions learn for as long as they are there.
-fn deletes_learned(instructions: &[Instruction]) -> impl Iterator<Item = (u8, u64)> {
-    actions(instructions).filter_map(|action| match action {
-        Action::Learn(learn) if learn.delete_learned => Some((learn.table_id.0, learn.cookie)),
-        _ => None,
-    })
-}
-
-/// The `fin_timeout` of an entry, if it has one.
-pub(crate) fn fin_timeout(instructions: &[Instruction]) -> Option<FinTimeout> {
-    actions(instructions).find_map(|action| match action {
-        Action::FinTimeout(fin) => Some(*fin),
-        _ => None,
-    })
-}
-
-/// Whether instructions output to a port.
-pub(crate) fn outputs_to(instructions: &[Instruction], to: PortNo) -> bool {
-    actions(instructions).any(
-        |a| matches!(a, Action::Output { port, .. } | Action::Enqueue { port, .. } if *port == to),
-    )
-}
-
-/// Whether instructions use a group.
-pub(crate) fn uses_group(instructions: &[Instruction], group: GroupId) -> bool {
-    actions(instructions).any(|a| *a == Action::Group(group))
-}
-
-/// Which entries a request is about.
-#[derive(Clone, Debug)]
-pub struct Filter<'a> {
-    /// Those of this table; none for all tables.
-    pub table: Option<u8>,
-    /// Those that this covers.
-    pub matching: &'a Match,
-    /// Those with this cookie under `cookie_mask`.
-    pub cookie: u64,
-    /// 0 for all cookies.
-    pub cookie_mask: u64,
-    /// Those that output here; [`PortNo::ANY`] for all.
-    pub out_port: PortNo,
-    /// Those that use this group; [`GroupId::ANY`] for all.
-    pub out_group: GroupId,
-}
-
-impl Filter<'_> {
-    /// Whether the filter lets an entry pass, its match aside.
-    fn passes(&self, flow: &Flow) -> bool {
-        (flow.cookie ^ self.cookie) & self.cookie_mask == 0
-            && (self.out_port == PortNo::ANY || outputs_to(&flow.instructions, self.out_port))
-            && (self.out_group == GroupId::ANY || uses_group(&flow.instructions, self.out_group))
-    }
-
-    /// Whether the request is about an entry of its tables (1.3.5 §6.4, non-strict).
-    pub fn admits(&self, flow: &Flow) -> bool {
-        self.passes(flow) && self.matching.covers(&flow.matching)
-    }
-}
 
 #[derive(Debug, Default)]
 struct Table {
@@ -224,27 +70,16 @@ fn rank(id: u32, flow: &Flow, used_ns: u64) -> Rank {
     (flow.importance, end_ns(flow, used_ns), flow.created_ns, id)
 }
 
-/// Which entries use something.
-type Users = HashMap<u32, BTreeSet<FlowKey>>;
-
 /// All flow entries of a switch.
 #[derive(Debug)]
 pub struct FlowTables {
     tables: Vec<Table>,
     hasher: DefaultHashBuilder,
-    by_group: Users,
-    by_meter: Users,
-    triggered: BTreeSet<FlowKey>,
     /// Entries in all tables, and the bytes that they have in messages.
     total: (usize, usize),
-    /// How many entries have a `learn` with `delete_learned` of this table and cookie.
-    learners: HashMap<(u8, u64), usize>,
-    /// Those that lost the last one.
-    orphans: BTreeSet<(u8, u64)>,
     /// What changed since a bundle began, to be undone if nothing comes of it.
     journal: Option<Vec<Undo>>,
-    /// Who is told of entries that come and go.
-    admission: Arc<Admission>,
+    observers: Observers,
 }
 
 /// How one change is undone.
@@ -263,57 +98,23 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-/// Groups and meters that instructions name: `group` and `meter` are called with each.
-fn references(
-    instructions: &[Instruction],
-    group: &mut dyn FnMut(u32),
-    meter: &mut dyn FnMut(u32),
-) {
-    for action in actions(instructions) {
-        match action {
-            Action::Group(id) => group(id.0),
-            Action::Meter(id) => meter(id.0),
-            Action::Controller(to) => to.meter.iter().for_each(|id| meter(id.0)),
-            _ => {}
-        }
-    }
-    for instruction in instructions {
-        if let Instruction::Meter(id) = instruction {
-            meter(id.0);
-        }
-    }
-}
-
-fn disuse(users: &mut Users, id: u32, key: FlowKey) {
-    if let Some(set) = users.get_mut(&id) {
-        set.remove(&key);
-        if set.is_empty() {
-            users.remove(&id);
-        }
-    }
-}
-
 impl FlowTables {
     /// So many empty tables.
     pub fn new(tables: u32) -> FlowTables {
         FlowTables {
             tables: (0..tables).map(|_| Table::default()).collect(),
             hasher: DefaultHashBuilder::default(),
-            by_group: Users::new(),
-            by_meter: Users::new(),
-            triggered: BTreeSet::new(),
             total: (0, 0),
-            learners: HashMap::new(),
-            orphans: BTreeSet::new(),
             journal: None,
-            admission: Arc::default(),
+            observers: Observers::default(),
         }
     }
 
     /// The same, which tells of entries that come and go.
     #[must_use]
     pub(crate) fn told_to(self, admission: Arc<Admission>) -> FlowTables {
-        FlowTables { admission, ..self }
+        let observers = Observers { admission, ..self.observers };
+        FlowTables { observers, ..self }
     }
 
     /// How many tables there are.
@@ -407,24 +208,22 @@ impl FlowTables {
 
     /// The entries that use a group.
     pub fn users_of_group(&self, group: u32) -> impl Iterator<Item = FlowKey> {
-        self.by_group.get(&group).into_iter().flatten().copied()
+        self.observers.users.of_group(group)
     }
 
     /// The entries that use a meter.
     pub fn users_of_meter(&self, meter: u32) -> impl Iterator<Item = FlowKey> {
-        self.by_meter.get(&meter).into_iter().flatten().copied()
+        self.observers.users.of_meter(meter)
     }
 
     /// The entries with a stat-trigger.
     pub(crate) fn triggered(&self) -> &BTreeSet<FlowKey> {
-        &self.triggered
+        self.observers.triggered.keys()
     }
 
     /// Tables and cookies of learned entries that are to go, as nothing is left that learns such.
     pub(crate) fn take_orphans(&mut self) -> BTreeSet<(u8, u64)> {
-        let mut orphans = std::mem::take(&mut self.orphans);
-        orphans.retain(|learned| !self.learners.contains_key(learned));
-        orphans
+        self.observers.orphans.take()
     }
 
     /// From here on changes can be undone.
@@ -487,8 +286,7 @@ impl FlowTables {
         if let Some(journal) = &mut self.journal {
             journal.push(Undo::Insert(key));
         }
-        self.refer(key, &flow.instructions);
-        self.admission.came(key.table, &flow);
+        self.observers.came(key, &flow);
         let Some(t) = self.tables.get_mut(usize::from(key.table)) else { return };
         self.total = (self.total.0 + 1, self.total.1 + flow_bytes(&flow));
         let at = hash(&self.hasher, flow.priority, &flow.matching);
@@ -505,7 +303,7 @@ impl FlowTables {
     pub(crate) fn remove(&mut self, key: FlowKey) -> Option<Box<Flow>> {
         let t = self.tables.get_mut(usize::from(key.table))?;
         let flow = t.flows.remove(&key.id)?;
-        self.admission.went(key.table, &flow);
+        self.observers.went(key, &flow);
         self.total = (self.total.0 - 1, self.total.1 - flow_bytes(&flow));
         if let Some(victims) = &mut t.victims {
             victims.remove(key.id);
@@ -514,7 +312,6 @@ impl FlowTables {
         if let Ok(entry) = t.strict.find_entry(spread(at), |(_, id)| *id == key.id) {
             entry.remove();
         }
-        self.unrefer(key, &flow.instructions);
         if let Some(journal) = &mut self.journal {
             journal.push(Undo::Remove(key, flow.clone()));
         }
@@ -532,61 +329,23 @@ impl FlowTables {
             journal.push(Undo::Remove(key, flow.clone()));
             journal.push(Undo::Insert(key));
         }
-        self.unrefer(key, &flow.instructions);
         let before = flow_bytes(&flow);
-        self.admission.went(key.table, &flow);
+        self.observers.went(key, &flow);
         change(&mut flow);
-        self.admission.came(key.table, &flow);
+        self.observers.came(key, &flow);
         self.total.1 = self.total.1 - before + flow_bytes(&flow);
-        self.refer(key, &flow.instructions);
         if let Some(t) = self.tables.get_mut(usize::from(key.table)) {
             t.flows.insert(key.id, flow);
         }
-    }
-
-    fn refer(&mut self, key: FlowKey, instructions: &[Instruction]) {
-        if instructions.iter().any(|i| matches!(i, Instruction::StatTrigger(_))) {
-            self.triggered.insert(key);
-        }
-        for learned in deletes_learned(instructions) {
-            *self.learners.entry(learned).or_default() += 1;
-        }
-        let (groups, meters) = (&mut self.by_group, &mut self.by_meter);
-        references(
-            instructions,
-            &mut |id| {
-                groups.entry(id).or_default().insert(key);
-            },
-            &mut |id| {
-                meters.entry(id).or_default().insert(key);
-            },
-        );
-    }
-
-    fn unrefer(&mut self, key: FlowKey, instructions: &[Instruction]) {
-        if !self.triggered.is_empty() {
-            self.triggered.remove(&key);
-        }
-        for learned in deletes_learned(instructions) {
-            let Some(users) = self.learners.get_mut(&learned) else { continue };
-            *users -= 1;
-            if *users == 0 {
-                self.learners.remove(&learned);
-                self.orphans.insert(learned);
-            }
-        }
-        let (groups, meters) = (&mut self.by_group, &mut self.by_meter);
-        references(instructions, &mut |id| disuse(groups, id, key), &mut |id| {
-            disuse(meters, id, key)
-        });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use openflow::FieldId;
+    use ir::ActionId;
     use openflow::testing::Rng;
+    use openflow::{FieldId, FlowModFlags, Instructions, Uncounted};
 
     #[test]
     fn victims_are_those_of_a_plain_search() {

@@ -10,11 +10,11 @@
 //! Checked by: tests below, and `of-channel`'s `tests/listings.rs`.
 
 use crate::agent::Agent;
+use crate::counts::{age, counts, told};
 use crate::emergency;
-use crate::flow_table::{Filter, Flow, FlowKey};
+use crate::flow::{Filter, Flow, FlowKey};
 use crate::refusal::Refusal;
-use crate::removed::{age, told};
-use crate::stats::{PART_MAX, buckets_bytes, counts, flow_bytes};
+use crate::sizes::{buckets_bytes, flow_bytes};
 use openflow::{
     FlowCounts, FlowStats, FlowStatsRequest, GroupDesc, GroupId, GroupStats, Message, MeterConfig,
     MeterId, MeterStats, MultipartReply, MultipartReplyBody, MultipartRequestBody, TableId,
@@ -24,6 +24,9 @@ use switch::CounterValue;
 
 /// Entries that one step looks at, at most.
 const LOOKS: usize = 4096;
+
+/// Bytes of bodies in one message of a reply: below 2^16 with its headers.
+pub(crate) const PART_MAX: usize = 60_000;
 
 /// The reason of statistics that were asked for.
 const REQUESTED: u8 = 0;
@@ -114,7 +117,7 @@ impl Agent {
             |group: GroupId| Of::Numbers { asked: group.0, all: GroupId::ALL.0, from: Some(0) };
         let meters = |meter: MeterId| {
             //= openflow-1.3.5 §7.4.4: a meter that is not there is OFPMMFC_UNKNOWN_METER.
-            if meter != MeterId::ALL && !self.meters.contains(meter.0) {
+            if meter != MeterId::ALL && !self.stores.meters.contains(meter.0) {
                 return Err(Refusal::UnknownMeter { meter: meter.0 });
             }
             Ok(Of::Numbers { asked: meter.0, all: MeterId::ALL.0, from: Some(0) })
@@ -170,7 +173,7 @@ impl Agent {
             return (emergency, None, Some(listing.message(false)));
         };
         let filter: Filter<'_> = filter;
-        let now_ns = self.switch.now_ns();
+        let now_ns = self.env.switch.now_ns();
         let mut add = |table: TableId, key: FlowKey, count: CounterValue, flow: &Flow| {
             if let Step::Full = listing.fits(flow_bytes(flow)) {
                 return false;
@@ -193,13 +196,15 @@ impl Agent {
                 emergency += 1;
             }
         }
-        for (looked, (key, flow, admitted)) in self.flows.select_from(&filter, from).enumerate() {
+        for (looked, (key, flow, admitted)) in
+            self.stores.flows.select_from(&filter, from).enumerate()
+        {
             if looked == LOOKS {
                 return (emergency, Some(key), None);
             }
             // One lock an entry, not one for all: a listing is no reason to keep the switch from
             // freeing counters, and so from publishing.
-            if admitted && !add(TableId(key.table), key, self.switch.counter(key.id), flow) {
+            if admitted && !add(TableId(key.table), key, self.env.switch.counter(key.id), flow) {
                 return (emergency, Some(key), Some(listing.message(true)));
             }
         }
@@ -213,9 +218,9 @@ impl Agent {
         all: u32,
         from: Option<u32>,
     ) -> (Option<u32>, Option<Message>) {
-        let now_ns = self.switch.now_ns();
+        let now_ns = self.env.switch.now_ns();
         let first = if asked == all { from } else { from.map(|from| from.max(asked)) };
-        let groups = first.into_iter().flat_map(|first| self.groups.iter_from(first));
+        let groups = first.into_iter().flat_map(|first| self.stores.groups.iter_from(first));
         let wanted = groups.take_while(|(id, _)| asked == all || *id == asked);
         for (looked, (id, entry)) in wanted.enumerate() {
             if looked == LOOKS {
@@ -254,7 +259,7 @@ impl Agent {
         from: Option<u32>,
     ) -> (Option<u32>, Option<Message>) {
         let first = if asked == all { from } else { from.map(|from| from.max(asked)) };
-        let meters = first.into_iter().flat_map(|first| self.meters.iter_from(first));
+        let meters = first.into_iter().flat_map(|first| self.stores.meters.iter_from(first));
         let wanted = meters.take_while(|(id, _)| asked == all || *id == asked);
         for (looked, (id, meter)) in wanted.enumerate() {
             if looked == LOOKS {

@@ -1,19 +1,16 @@
 //! Flow monitors: who watches flow entries is told what becomes of them (1.4.1 §7.3.5.17).
 //!
-//! The agent tells each change as an [`Event::FlowChange`] while somebody watches
-//! ([`Agent::set_watched`]); which monitor it concerns is decided here ([`concerns`], [`told`]), and
+//! The agent tells each change as an [`Event::FlowChange`](crate::Event::FlowChange) while somebody watches
+//! ([`Agent::set_watched`](crate::Agent::set_watched)); which monitor it concerns is decided here ([`concerns`], [`told`]), and
 //! whoever keeps connections keeps the monitors and asks. Changes of a bundle are told when it has
 //! happened.
 //!
 //! Cost: nothing while nobody watches; else a copy of match and instructions for each change.
 
-use crate::agent::Agent;
-use crate::event::Event;
-use crate::flow_table::{Flow, FlowKey, outputs_to, uses_group};
-use crate::refusal::Refusal;
+use crate::flow::{Flow, FlowKey, outputs_to, uses_group};
 use openflow::{
-    FlowMonitorRequest, FlowRemovedReason, FlowUpdate, FlowUpdateKind, FullUpdate, GroupId,
-    Instructions, MonitorFlags, PortNo, TableId, Version, Xid,
+    FlowMonitorRequest, FlowUpdate, FlowUpdateKind, FullUpdate, GroupId, Instructions,
+    MonitorFlags, PortNo, TableId, Xid,
 };
 
 /// Whose request it was: a number of the connection's, and the request's transaction id.
@@ -81,7 +78,7 @@ pub fn told(flags: MonitorFlags, change: &FlowChange, watcher: u64) -> FlowUpdat
 }
 
 /// A flow entry as monitors tell it.
-fn full(kind: FlowUpdateKind, key: FlowKey, flow: &Flow) -> FullUpdate {
+pub(crate) fn full(kind: FlowUpdateKind, key: FlowKey, flow: &Flow) -> FullUpdate {
     FullUpdate {
         kind,
         table_id: TableId(key.table),
@@ -92,74 +89,5 @@ fn full(kind: FlowUpdateKind, key: FlowKey, flow: &Flow) -> FullUpdate {
         cookie: flow.cookie,
         matching: flow.matching.clone(),
         instructions: flow.instructions.clone(),
-    }
-}
-
-impl Agent {
-    /// Whether somebody watches flow entries, so that changes are to be told.
-    pub fn set_watched(&mut self, watched: bool) {
-        self.watched = watched;
-    }
-
-    /// Whose request comes next; none when it is done.
-    pub fn set_requester(&mut self, requester: Option<Requester>) {
-        self.requester = requester;
-    }
-
-    /// The entries that a monitor watches now.
-    pub fn monitored(
-        &self,
-        version: Version,
-        monitor: &FlowMonitorRequest,
-    ) -> Result<Vec<FlowUpdate>, Refusal> {
-        let tables = self.flows.tables();
-        let TableId(table) = monitor.table_id;
-        let one = version == Version::V10;
-        //= openflow-1.4.1 §7.5.4.16: a table that is not there is OFPMOFC_BAD_TABLE_ID.
-        if monitor.table_id != TableId::ALL && !self.table_configs.contains(table) {
-            return Err(Refusal::MonitorTable { table, tables });
-        }
-        monitor.matching.check()?;
-        if !monitor.flags.contains(MonitorFlags::INITIAL)
-            || monitor.flags.contains(MonitorFlags::ONLY_OWN)
-        {
-            return Ok(Vec::new());
-        }
-        let kind = if one { FlowUpdateKind::Added } else { FlowUpdateKind::Initial };
-        let mut list = Vec::new();
-        for (key, flow) in (0..tables as u8).flat_map(|table| self.flows.iter(table)) {
-            let change = FlowChange { update: full(kind, key, flow), before: None, by: None };
-            let watches = FlowMonitorRequest { flags: MonitorFlags::all(), ..monitor.clone() };
-            let all = watches.flags - MonitorFlags::ONLY_OWN;
-            if concerns(&FlowMonitorRequest { flags: all, ..watches }, &change, 0) {
-                list.push(told(monitor.flags, &change, 0));
-            }
-        }
-        Ok(list)
-    }
-
-    /// Tells that an entry came, or was changed and did this before.
-    pub(crate) fn tell_change(&mut self, key: FlowKey, before: Option<Instructions>) {
-        if !self.watched {
-            return;
-        }
-        let kind = match before {
-            Some(_) => FlowUpdateKind::Modified,
-            None => FlowUpdateKind::Added,
-        };
-        let Some(update) = self.flows.get(key).map(|flow| full(kind, key, flow)) else { return };
-        let change = FlowChange { update, before, by: self.requester };
-        self.events.push(Event::FlowChange(Box::new(change)));
-    }
-
-    /// Tells that an entry went.
-    pub(crate) fn tell_gone(&mut self, key: FlowKey, flow: &Flow, reason: FlowRemovedReason) {
-        if !self.watched {
-            return;
-        }
-        let reason = reason.wire(Version::V14);
-        let update = FullUpdate { reason, ..full(FlowUpdateKind::Removed, key, flow) };
-        let change = FlowChange { update, before: None, by: self.requester };
-        self.events.push(Event::FlowChange(Box::new(change)));
     }
 }

@@ -16,9 +16,10 @@
 //! exactly the stations that are known.
 //! Bounded by the tables' capacity.
 
-use crate::agent::Agent;
+use crate::env::Env;
+use crate::flow::timeout_ns;
 use crate::refusal::Refusal;
-use crate::transaction::Transaction;
+use crate::stage::{Batch, Stage};
 use hashbrown::HashMap;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Update};
 use std::collections::{BTreeMap, BTreeSet};
@@ -156,40 +157,40 @@ fn entry(
         matches,
         action,
         cookie: 0,
-        idle_timeout_ns: crate::flow_mod::timeout_ns(idle_timeout_s),
+        idle_timeout_ns: timeout_ns(idle_timeout_s),
         hard_timeout_ns: 0,
     })
 }
 
-impl Agent {
+impl Stations {
     /// A digest came: a packet of an unknown source.
-    pub(crate) fn learn(&mut self, args: &[Bits]) {
+    pub(crate) fn learn(&mut self, env: &Env, stage: &mut Stage, args: &[Bits]) {
         let at = |i: usize| args.get(i).map_or(0, Bits::low_u64);
         let (vlan, mac, port) = (at(0) as u16, at(1), at(2) as u32);
         // A digest may be older than the port's going down.
-        if !self.switch.port(port).is_some_and(|view| view.is_live()) {
+        if !env.switch.port(port).is_some_and(|view| view.is_live()) {
             return;
         }
-        if let Err(refusal) = self.place_station((vlan, mac), port) {
-            self.switch.tally("stations_not_learnt", 1);
+        if let Err(refusal) = self.place(env, stage, (vlan, mac), port) {
+            env.switch.tally("stations_not_learnt", 1);
             tracing::warn!(vlan, mac = format_args!("{mac:012x}"), port, %refusal, "a station is not learnt");
         }
     }
 
     /// Who gives way to a new station of a port, if there is no room; an error if nobody may.
-    fn makes_room(&mut self, port: u32) -> Result<Option<Place>, ()> {
-        let most = self.config.program.normal_capacity as usize;
-        if self.stations.len() < most {
+    fn makes_room(&mut self, env: &Env, port: u32) -> Result<Option<Place>, ()> {
+        let most = env.config.program.normal_capacity as usize;
+        if self.len() < most {
             return Ok(None);
         }
-        let now_ns = self.switch.now_ns();
-        if !self.stations.may_evict(port, now_ns) {
+        let now_ns = env.switch.now_ns();
+        if !self.may_evict(port, now_ns) {
             return Err(());
         }
-        let said = self.stations.full_said_ns;
+        let said = self.full_said_ns;
         if said.is_none_or(|said| now_ns.saturating_sub(said) >= FULL_AGAIN_NS) {
-            self.stations.full_said_ns = Some(now_ns);
-            let greediest = self.stations.sizes.last().copied().unwrap_or_default();
+            self.full_said_ns = Some(now_ns);
+            let greediest = self.sizes.last().copied().unwrap_or_default();
             tracing::warn!(
                 stations = most,
                 port_with_most = greediest.1,
@@ -197,30 +198,36 @@ impl Agent {
                 "all places for stations are taken; the oldest of the port that has most give way"
             );
         }
-        let switch = &self.switch;
+        let switch = &env.switch;
         let used_ns = |source: EntryId| switch.counter(source.0).last_used_ns.unwrap_or(0);
-        Ok(self.stations.victim(port, used_ns))
+        Ok(self.victim(port, used_ns))
     }
 
-    fn place_station(&mut self, place: Place, port: u32) -> Result<(), Refusal> {
-        let old = self.stations.known.get(&place).copied();
+    fn place(
+        &mut self,
+        env: &Env,
+        stage: &mut Stage,
+        place: Place,
+        port: u32,
+    ) -> Result<(), Refusal> {
+        let old = self.known.get(&place).copied();
         // Several packets of a source may have asked before the first was answered.
         if old.is_some_and(|old| old.port == port) {
             return Ok(());
         }
         let victim = match old {
             Some(_) => None,
-            None => match self.makes_room(port) {
+            None => match self.makes_room(env, port) {
                 Ok(victim) => victim,
                 Err(()) => {
-                    self.switch.tally("stations_not_learnt", 1);
+                    env.switch.tally("stations_not_learnt", 1);
                     return Ok(());
                 }
             },
         };
-        let layout = self.layout.clone();
-        let mut tx = Transaction::new(&self.switch, &mut self.interner);
-        if let Some(gone) = victim.and_then(|victim| self.stations.known.get(&victim)) {
+        let layout = &env.layout;
+        let mut tx = Batch::new(&env.switch, stage);
+        if let Some(gone) = victim.and_then(|victim| self.known.get(&victim)) {
             tx.push(Update::Delete(layout.normal_src, gone.source));
             tx.push(Update::Delete(layout.normal_dst, gone.destination));
             tx.spend(gone.source.0);
@@ -244,47 +251,46 @@ impl Agent {
         };
         let from = entry(source, layout.normal_src_entry(vlan, mac, port), AGEING_S);
         tx.push(Update::Insert(layout.normal_src, from));
-        tx.commit()?.retire(&self.switch);
+        tx.commit()?.retire(&env.switch);
         if let Some(victim) = victim {
-            self.stations.remove(victim);
-            self.switch.tally("stations_evicted", 1);
+            self.remove(victim);
+            env.switch.tally("stations_evicted", 1);
         }
-        let seen_ns = self.switch.now_ns();
-        self.stations.insert(place, Station { port, source, destination, turn: 0, seen_ns });
+        let seen_ns = env.switch.now_ns();
+        self.insert(place, Station { port, source, destination, turn: 0, seen_ns });
         Ok(())
     }
 
     /// Stations that were silent for too long.
-    pub(crate) fn expire_stations(&mut self, sources: &[EntryId]) {
-        let places =
-            sources.iter().filter_map(|id| self.stations.by_source.get(id).copied()).collect();
-        self.remove_stations(places);
+    pub(crate) fn expire(&mut self, env: &Env, stage: &mut Stage, sources: &[EntryId]) {
+        let places = sources.iter().filter_map(|id| self.by_source.get(id).copied()).collect();
+        self.remove_all(env, stage, places);
     }
 
     /// The stations behind a port may be anywhere now.
-    pub(crate) fn forget_stations(&mut self, port: u32) {
-        let behind = self.stations.known.iter().filter(|(_, s)| s.port == port);
+    pub(crate) fn forget_port(&mut self, env: &Env, stage: &mut Stage, port: u32) {
+        let behind = self.known.iter().filter(|(_, s)| s.port == port);
         let places = behind.map(|(place, _)| *place).collect();
-        self.remove_stations(places);
+        self.remove_all(env, stage, places);
     }
 
-    fn remove_stations(&mut self, places: Vec<Place>) {
+    fn remove_all(&mut self, env: &Env, stage: &mut Stage, places: Vec<Place>) {
         if places.is_empty() {
             return;
         }
-        let mut tx = Transaction::new(&self.switch, &mut self.interner);
+        let mut tx = Batch::new(&env.switch, stage);
         for place in &places {
-            if let Some(station) = self.stations.known.get(place) {
-                tx.push(Update::Delete(self.layout.normal_src, station.source));
-                tx.push(Update::Delete(self.layout.normal_dst, station.destination));
+            if let Some(station) = self.known.get(place) {
+                tx.push(Update::Delete(env.layout.normal_src, station.source));
+                tx.push(Update::Delete(env.layout.normal_dst, station.destination));
                 tx.spend(station.source.0);
                 tx.spend(station.destination.0);
             }
         }
         match tx.commit() {
             Ok(spent) => {
-                spent.retire(&self.switch);
-                places.into_iter().for_each(|place| self.stations.remove(place));
+                spent.retire(&env.switch);
+                places.into_iter().for_each(|place| self.remove(place));
             }
             Err(refusal) => tracing::error!(%refusal, "stations stay"),
         }

@@ -56,14 +56,15 @@ impl Agent {
     pub(crate) fn packet_in(&self, punt: Punt) -> Option<Event> {
         let args = PuntArgs::read(&punt.args);
         //= openflow-1.3.5 §7.2.1: OFPPC_NO_PACKET_IN: packets that came in by the port are not sent.
-        if self.ports.configured(args.in_port).contains(PortConfig::NO_PACKET_IN) {
+        if self.stores.ports.configured(args.in_port).contains(PortConfig::NO_PACKET_IN) {
             return None;
         }
-        let table = punt.table.and_then(|table| self.layout.flow_table(table));
+        let table = punt.table.and_then(|table| self.env.layout.flow_table(table));
         let key = self.flow_key(punt.table, punt.entry);
         //= openflow-1.3.5 §7.4.1: the cookie of the entry that sent it; all ones where there is none.
-        let cookie =
-            key.and_then(|key| self.flows.get(key)).map_or(PacketIn::NO_COOKIE, |f| f.cookie);
+        let cookie = key
+            .and_then(|key| self.stores.flows.get(key))
+            .map_or(PacketIn::NO_COOKIE, |f| f.cookie);
         let mut matching = pipeline_fields(&args);
         for field in &PuntArgs::pipeline(&punt.args) {
             matching.set(field.id, field.value);
@@ -75,7 +76,7 @@ impl Agent {
         };
         let (userdata, rest) = told.map_or((Vec::new(), None), |(to, rest)| (to.userdata, rest));
         let continuation = rest.map_or(Vec::new(), |left| {
-            let mut waits = self.layout.read_waits(&punt.args);
+            let mut waits = self.env.layout.read_waits(&punt.args);
             if left.cloned {
                 waits.action_set.clear();
             }

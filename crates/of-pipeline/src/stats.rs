@@ -5,25 +5,24 @@
 //! entries, groups and meters are listed step by step ([`crate::listing`]).
 
 use crate::agent::Agent;
+use crate::counts::age;
 use crate::emergency;
 use crate::features;
-use crate::flow_table::{Filter, Flow, FlowKey};
+use crate::flow::Filter;
 use crate::group_table::GroupEntry;
+use crate::listing::PART_MAX;
+use crate::monitor::{FlowChange, concerns, full, told};
 use crate::refusal::Refusal;
-use crate::removed::{age, told};
 use openflow::{
-    Action, AggregateStats, Bucket, BucketStats, BundleFeatures, BundleFlags, EntryStats,
-    FlowCounts, FlowModFlags, FlowStatsRequest, GroupId, GroupStats, Instruction, Message, MeterId,
-    MeterStats, MultipartReply, MultipartReplyBody, MultipartRequest, MultipartRequestBody, PortNo,
-    PortStats, QueueConfig, QueueId, QueueProperty, QueueStats, QueueStatsRequest, TableId,
-    TableStats, Version,
+    AggregateStats, BucketStats, BundleFeatures, BundleFlags, FlowModFlags, FlowMonitorRequest,
+    FlowStatsRequest, FlowUpdate, FlowUpdateKind, GroupId, GroupStats, Message, MeterId,
+    MeterStats, MonitorFlags, MultipartReply, MultipartReplyBody, MultipartRequest,
+    MultipartRequestBody, PortNo, PortStats, QueueConfig, QueueId, QueueProperty, QueueStats,
+    QueueStatsRequest, TableId, TableStats, Version,
 };
 use std::sync::Arc;
+use switch::PortView;
 use switch::queues::Queues;
-use switch::{CounterValue, PortView};
-
-/// Bytes of bodies in one message of a reply: below 2^16 with its headers.
-pub(crate) const PART_MAX: usize = 60_000;
 
 /// 1.0's wildcard bits, all of them.
 const WILDCARDS_V10: u32 = (1 << 22) - 1;
@@ -80,66 +79,6 @@ fn single(body: MultipartReplyBody, reply: &mut dyn FnMut(Message)) {
     reply(Message::MultipartReply(MultipartReply { more: false, body }));
 }
 
-/// Bytes of an action list in a message, at most.
-fn actions_bytes(actions: &[Action]) -> usize {
-    let bytes = |action: &Action| match action {
-        Action::SetField(set) => 8 + 4 + usize::from(set.field.info().bytes) + 7,
-        Action::Experimenter(e) => 16 + e.data.len(),
-        Action::Note(bytes) => 24 + bytes.len(),
-        Action::CopyField(_) => 24,
-        // A note that holds its text.
-        Action::Softflow(_) => 80,
-        _ => 16,
-    };
-    actions.iter().map(bytes).sum()
-}
-
-/// Bytes of an entry's statistics in a message, at most, in either version.
-pub(crate) fn flow_bytes(flow: &Flow) -> usize {
-    let matching: usize =
-        flow.matching.iter().map(|f| 4 + 2 * usize::from(f.id.info().bytes)).sum();
-    96 + matching + instructions_bytes(&flow.instructions)
-}
-
-/// Bytes of buckets in a message, at most.
-pub(crate) fn buckets_bytes(buckets: &[Bucket]) -> usize {
-    buckets.iter().map(|b| 32 + actions_bytes(&b.actions)).sum()
-}
-
-/// Bytes of instructions in a message, at most.
-pub(crate) fn instructions_bytes(instructions: &[Instruction]) -> usize {
-    let instruction = |i: &Instruction| match i {
-        Instruction::WriteActions(a) | Instruction::ApplyActions(a) => 8 + actions_bytes(a),
-        Instruction::Experimenter(e) => 16 + e.data.len(),
-        Instruction::StatTrigger(_) => 64,
-        _ => 24,
-    };
-    instructions.iter().map(instruction).sum::<usize>()
-}
-
-/// An entry's counters as 1.5 tells them, and why.
-pub(crate) fn counts(
-    key: FlowKey,
-    flow: &Flow,
-    count: CounterValue,
-    now_ns: u64,
-    reason: u8,
-) -> FlowCounts {
-    let (packets, bytes) = told(flow.flags, count.packets, count.bytes);
-    FlowCounts {
-        table_id: TableId(key.table),
-        reason,
-        priority: flow.priority,
-        matching: flow.matching.clone(),
-        stats: EntryStats {
-            duration: Some(age(flow.created_ns, now_ns)),
-            packets: Some(packets),
-            bytes: Some(bytes),
-            ..EntryStats::default()
-        },
-    }
-}
-
 impl Agent {
     /// Answers a multipart request.
     pub(crate) fn multipart(
@@ -169,7 +108,7 @@ impl Agent {
             | Request::GroupDesc(_)
             | Request::Meter(_)
             | Request::MeterConfig(_) => {}
-            Request::Desc => single(Reply::Desc(Box::new(self.config.desc.clone())), reply),
+            Request::Desc => single(Reply::Desc(Box::new(self.env.config.desc.clone())), reply),
             Request::Aggregate(request) => {
                 let sums = self.aggregate(version, &request)?;
                 match request.extended {
@@ -189,17 +128,17 @@ impl Agent {
                 send_all(stats.into_iter().map(|stats| (stats, 48)), Reply::Queue, reply);
             }
             Request::GroupFeatures => {
-                single(Reply::GroupFeatures(features::groups(&self.config)), reply);
+                single(Reply::GroupFeatures(features::groups(&self.env.config)), reply);
             }
             Request::MeterFeatures => {
-                single(Reply::MeterFeatures(features::meters(&self.config)), reply);
+                single(Reply::MeterFeatures(features::meters(&self.env.config)), reply);
             }
             //= openflow-1.3.5 §7.3.5.5: an empty request asks; another one configures.
             Request::TableFeatures(_) => self.table_features(version, reply),
             Request::PortDesc(asked) => {
                 //= openflow-1.5.1 §7.3.5.7: one port may be asked about; one that is not there is
                 //= OFPBRC_BAD_PORT.
-                if asked != PortNo::ANY && !self.ports.contains(asked.0) {
+                if asked != PortNo::ANY && !self.stores.ports.contains(asked.0) {
                     return Err(Refusal::StatsPort { port: asked });
                 }
                 let wanted =
@@ -208,7 +147,11 @@ impl Agent {
                 send_all(descs, Reply::PortDesc, reply);
             }
             Request::TableDesc => {
-                let descs = self.table_configs.tables().map(|t| (self.table_desc(t), 40));
+                let descs = self
+                    .stores
+                    .tables
+                    .tables()
+                    .map(|t| (self.stores.tables.desc(t, &self.stores.flows), 40));
                 send_all(descs, Reply::TableDesc, reply);
             }
             Request::QueueDesc(request) => {
@@ -229,10 +172,42 @@ impl Agent {
         Ok(())
     }
 
+    /// The entries that a monitor watches now.
+    pub fn monitored(
+        &self,
+        version: Version,
+        monitor: &FlowMonitorRequest,
+    ) -> Result<Vec<FlowUpdate>, Refusal> {
+        let tables = self.stores.flows.tables();
+        let TableId(table) = monitor.table_id;
+        let one = version == Version::V10;
+        //= openflow-1.4.1 §7.5.4.16: a table that is not there is OFPMOFC_BAD_TABLE_ID.
+        if monitor.table_id != TableId::ALL && !self.stores.tables.contains(table) {
+            return Err(Refusal::MonitorTable { table, tables });
+        }
+        monitor.matching.check()?;
+        if !monitor.flags.contains(MonitorFlags::INITIAL)
+            || monitor.flags.contains(MonitorFlags::ONLY_OWN)
+        {
+            return Ok(Vec::new());
+        }
+        let kind = if one { FlowUpdateKind::Added } else { FlowUpdateKind::Initial };
+        let mut list = Vec::new();
+        for (key, flow) in (0..tables as u8).flat_map(|table| self.stores.flows.iter(table)) {
+            let change = FlowChange { update: full(kind, key, flow), before: None, by: None };
+            let watches = FlowMonitorRequest { flags: MonitorFlags::all(), ..monitor.clone() };
+            let all = watches.flags - MonitorFlags::ONLY_OWN;
+            if concerns(&FlowMonitorRequest { flags: all, ..watches }, &change, 0) {
+                list.push(told(monitor.flags, &change, 0));
+            }
+        }
+        Ok(list)
+    }
+
     /// Tells the features of all tables.
     pub(crate) fn table_features(&self, version: Version, reply: &mut dyn FnMut(Message)) {
-        let tables = self.table_configs.tables();
-        let features = tables.map(|table| features::table(version, table, &self.table_configs));
+        let tables = self.stores.tables.tables();
+        let features = tables.map(|table| features::table(version, table, &self.stores.tables));
         let sized = features.map(|f| {
             let n = features::bytes(&f);
             (f, n)
@@ -247,9 +222,9 @@ impl Agent {
             (Version::V10, TableId::ALL) => Ok(Some(0)),
             (_, TableId::ALL) => Ok(None),
             (Version::V10, TableId(table)) => Ok(Some(table)),
-            (_, TableId(table)) if self.table_configs.contains(table) => Ok(Some(table)),
+            (_, TableId(table)) if self.stores.tables.contains(table) => Ok(Some(table)),
             (_, TableId(table)) => {
-                Err(Refusal::RequestTable { table, tables: self.flows.tables() })
+                Err(Refusal::RequestTable { table, tables: self.stores.flows.tables() })
             }
         }
     }
@@ -284,12 +259,12 @@ impl Agent {
         request: &FlowStatsRequest,
     ) -> Result<AggregateStats, Refusal> {
         let filter = self.filter(version, request)?;
-        let reader = self.switch.counters();
+        let reader = self.env.switch.counters();
         let mut sum = AggregateStats::default();
         if emergency::is_asked(version, request) {
             sum.flow_count = self.emergency.select(&filter).count() as u32;
         }
-        for (key, flow) in self.flows.select(&filter) {
+        for (key, flow) in self.stores.flows.select(&filter) {
             let count = reader.read(key.id).unwrap_or_default();
             let unless = |flag, n| if flow.flags.contains(flag) { 0 } else { n };
             sum.packet_count += unless(FlowModFlags::NO_PKT_COUNTS, count.packets);
@@ -301,24 +276,24 @@ impl Agent {
 
     fn table_stats(&self, version: Version) -> impl Iterator<Item = TableStats> {
         let v10 = version == Version::V10;
-        let tables = self.table_configs.tables().take(if v10 { 1 } else { usize::MAX });
+        let tables = self.stores.tables.tables().take(if v10 { 1 } else { usize::MAX });
         tables.map(move |table| {
-            let stats = self.switch.table_stats(ir::TableId(table.into()));
+            let stats = self.env.switch.table_stats(ir::TableId(table.into()));
             TableStats {
                 table_id: TableId(table),
-                active_count: self.flows.len(table) as u32,
+                active_count: self.stores.flows.len(table) as u32,
                 lookup_count: stats.lookups,
                 matched_count: stats.matches,
-                name: if v10 { self.table_configs.name(table) } else { String::new() },
+                name: if v10 { self.stores.tables.name(table) } else { String::new() },
                 wildcards: if v10 { WILDCARDS_V10 } else { 0 },
-                max_entries: if v10 { self.table_configs.capacity(table) } else { 0 },
+                max_entries: if v10 { self.stores.tables.capacity(table) } else { 0 },
             }
         })
     }
 
     fn port_stats(&self, version: Version, port: PortNo) -> Result<Vec<PortStats>, Refusal> {
-        let now_ns = self.switch.now_ns();
-        let all = self.switch.port_counters();
+        let now_ns = self.env.switch.now_ns();
+        let all = self.env.switch.port_counters();
         let mut stats = Vec::with_capacity(all.len());
         for (view, ours, kernel) in all {
             let port_no = PortNo(view.number);
@@ -365,7 +340,7 @@ impl Agent {
         //= OFPQOFC_BAD_QUEUE.
         // 1.0 says ALL for every port.
         let every = port == PortNo::ANY || port == PortNo::ALL;
-        if !every && !self.ports.contains(port.0) {
+        if !every && !self.stores.ports.contains(port.0) {
             return Err(Refusal::QueuePort { port });
         }
         let asked = |view: &PortView| every || view.number == port.0;
@@ -374,9 +349,9 @@ impl Agent {
             request.queue_id == QueueId::ALL
                 || queues.any(|(queue, _)| queue.id == request.queue_id.0)
         };
-        let ports = self.switch.ports().into_iter().filter(asked);
+        let ports = self.env.switch.ports().into_iter().filter(asked);
         let with_queues = ports.filter_map(|view| {
-            let queues = self.switch.queues(view.number)?;
+            let queues = self.env.switch.queues(view.number)?;
             has(&queues).then_some((view, queues))
         });
         let found: Vec<_> = with_queues.collect();
@@ -391,7 +366,7 @@ impl Agent {
         version: Version,
         request: &QueueStatsRequest,
     ) -> Result<Vec<QueueStats>, Refusal> {
-        let now_ns = self.switch.now_ns();
+        let now_ns = self.env.switch.now_ns();
         let mut stats = Vec::new();
         for (view, queues) in self.asked_queues(request)? {
             if version == Version::V10 && PortNo(view.number).to_v10().is_none() {
@@ -451,10 +426,11 @@ impl Agent {
 
     /// The statistics of a group.
     pub(crate) fn group_stats(&self, id: u32, entry: &GroupEntry, now_ns: u64) -> GroupStats {
-        let total = self.switch.counter(entry.counter.0);
-        let buckets = entry.bucket_counters.iter().map(|id| self.switch.counter(id.0));
+        let total = self.env.switch.counter(entry.counter.0);
+        let buckets = entry.bucket_counters.iter().map(|id| self.env.switch.counter(id.0));
         //= openflow-1.3.5 §7.3.5.9: entries and groups that forward here directly.
-        let users = self.flows.users_of_group(id).count() + self.groups.forwarding_to(id);
+        let users =
+            self.stores.flows.users_of_group(id).count() + self.stores.groups.forwarding_to(id);
         GroupStats {
             group_id: GroupId(id),
             ref_count: users as u32,
@@ -469,14 +445,14 @@ impl Agent {
 
     /// The statistics of a meter.
     pub(crate) fn meter_stats(&self, id: u32) -> MeterStats {
-        let counted = self.switch.meter_stats(ir::MeterId(id));
-        let entry = self.meters.get(id);
+        let counted = self.env.switch.meter_stats(ir::MeterId(id));
+        let entry = self.stores.meters.get(id);
         let bands = counted.as_ref().map_or(&[][..], |c| &c.bands);
         let before = entry.map(|m| m.before).unwrap_or_default();
-        let now_ns = self.switch.now_ns();
+        let now_ns = self.env.switch.now_ns();
         MeterStats {
             meter_id: MeterId(id),
-            flow_count: self.flows.users_of_meter(id).count() as u32,
+            flow_count: self.stores.flows.users_of_meter(id).count() as u32,
             packet_in_count: before.packets + counted.as_ref().map_or(0, |c| c.input.packets),
             byte_in_count: before.bytes + counted.as_ref().map_or(0, |c| c.input.bytes),
             age: entry.map_or_else(Default::default, |m| age(m.created_ns, now_ns)),

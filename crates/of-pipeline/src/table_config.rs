@@ -8,13 +8,15 @@
 //! Vacancy events have hysteresis: after one that less than the lower threshold is left comes none
 //! until more than the upper one is, and the other way round.
 
-use crate::agent::Agent;
-use crate::event::Event;
-use crate::flow_table::FlowKey;
+use crate::flow::FlowKey;
+use crate::flow_table::FlowTables;
 use crate::refusal::Refusal;
 use crate::synchronised::Synchronised;
 use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{TableDesc, TableId, TableMod, TableReason, TableStatus, Vacancy, Version};
+
+/// 1.3's deprecated table configuration bits, which are ignored.
+const TABLE_CONFIG_DEPRECATED: u32 = 3;
 
 /// `OFPTMPEF_IMPORTANCE`: entries of the least importance go first.
 const BY_IMPORTANCE: u32 = 1 << 1;
@@ -108,27 +110,40 @@ impl TableConfigs {
     pub(crate) fn capacity(&self, table: u8) -> u32 {
         self.get(table).map_or(0, |config| config.capacity)
     }
-}
 
-impl Agent {
-    /// Sets what a table-mod says; the table and the bits are known.
-    pub(crate) fn configure_tables(
+    /// Sets what a table-mod says.
+    pub(crate) fn configure(
         &mut self,
         version: Version,
         request: &TableMod,
+        flows: &FlowTables,
     ) -> Result<(), Refusal> {
+        let TableId(table) = request.table_id;
+        let tables = flows.tables();
+        let all = request.table_id == TableId::ALL;
+        if !all && !self.contains(table) {
+            return Err(Refusal::NoTable { table, tables });
+        }
+        //= openflow-1.3.5 §7.3.3: the only bits are deprecated ones, which are ignored.
+        let known = match version {
+            Version::V10 | Version::V13 => TABLE_CONFIG_DEPRECATED,
+            //= openflow-1.4.1 §7.3.3: eviction and vacancy events.
+            Version::V14 | Version::V15 => {
+                TABLE_CONFIG_DEPRECATED | TABLE_EVICTION | TABLE_VACANCY_EVENTS
+            }
+        };
+        let bits = request.config & !known;
+        if bits != 0 {
+            return Err(Refusal::TableConfig { bits });
+        }
         // 1.3's message says nothing of these.
         if version < Version::V14 {
             return Ok(());
         }
-        let all = request.table_id == TableId::ALL;
-        let tables = if all {
-            0..self.flows.tables() as u8
-        } else {
-            request.table_id.0..request.table_id.0 + 1
-        };
+        let tables = if all { 0..tables as u8 } else { table..table + 1 };
         for table in tables {
-            let Some(config) = self.table_configs.get_mut(table) else { continue };
+            let now = self.vacancy(table, flows);
+            let Some(config) = self.get_mut(table) else { continue };
             config.eviction = request.config & TABLE_EVICTION != 0;
             let wanted = request.config & TABLE_VACANCY_EVENTS != 0;
             //= openflow-1.4.1 §7.3.3: without thresholds those from before stay.
@@ -137,56 +152,59 @@ impl Agent {
             config.vacancy = wanted.then_some(Vacancy { now: 0, ..thresholds });
             if begins {
                 //= openflow-1.4.1 §7.3.3: which event comes first follows from what is left now.
-                let awaits_up = self.vacancy(table) < thresholds.up;
-                if let Some(config) = self.table_configs.get_mut(table) {
-                    config.awaits_up = awaits_up;
-                }
+                config.awaits_up = now < thresholds.up;
             }
         }
         Ok(())
     }
 
-    /// The entry of a full table that makes room for one of this importance; none if no entry may go.
-    pub(crate) fn victim(&mut self, table: u8, importance: u16) -> Option<FlowKey> {
-        if !self.table_configs.get(table).is_some_and(|config| config.eviction) {
+    /// The entry of a full table that makes room for one of this importance; none if no entry may go. `used_ns` tells
+    /// when a packet last matched an entry.
+    pub(crate) fn victim(
+        &self,
+        flows: &mut FlowTables,
+        table: u8,
+        importance: u16,
+        used_ns: impl Fn(u32) -> u64,
+    ) -> Option<FlowKey> {
+        if !self.get(table).is_some_and(|config| config.eviction) {
             return None;
         }
-        let reader = self.switch.counters();
-        let used = |id| reader.read(id).and_then(|count| count.last_used_ns).unwrap_or(0);
-        let first = self.flows.first_victim(table, used);
+        let first = flows.first_victim(table, used_ns);
         first.filter(|(_, least)| *least <= importance).map(|(key, _)| key)
     }
 
-    /// Tells controllers of tables whose vacancy has crossed a threshold.
-    pub(crate) fn watch_vacancy(&mut self) {
-        for table in 0..self.flows.tables() as u8 {
-            let Some(config) = self.table_configs.get(table) else { continue };
+    /// The tables whose vacancy has crossed a threshold since this was asked last.
+    pub(crate) fn crossed(&mut self, flows: &FlowTables) -> Vec<TableStatus> {
+        let mut crossed = Vec::new();
+        for table in 0..flows.tables() as u8 {
+            let Some(config) = self.get(table) else { continue };
             let Some(vacancy) = config.vacancy else { continue };
-            let now = self.vacancy(table);
+            let now = self.vacancy(table, flows);
             //= openflow-1.4.1 §7.3.3: an event for each threshold crossed, in turn.
             let reason = match config.awaits_up {
                 true if now > vacancy.up => TableReason::VacancyUp,
                 false if now < vacancy.down => TableReason::VacancyDown,
                 _ => continue,
             };
-            if let Some(config) = self.table_configs.get_mut(table) {
+            if let Some(config) = self.get_mut(table) {
                 config.awaits_up = !config.awaits_up;
             }
-            let desc = self.table_desc(table);
-            self.events.push(Event::TableStatus(TableStatus { reason, desc }));
+            crossed.push(TableStatus { reason, desc: self.desc(table, flows) });
         }
+        crossed
     }
 
     /// How much of a table is left, in percent.
-    pub(crate) fn vacancy(&self, table: u8) -> u8 {
-        let capacity = self.table_configs.capacity(table) as usize;
-        let left = capacity.saturating_sub(self.flows.len(table));
+    fn vacancy(&self, table: u8, flows: &FlowTables) -> u8 {
+        let capacity = self.capacity(table) as usize;
+        let left = capacity.saturating_sub(flows.len(table));
         (left * 100 / capacity.max(1)) as u8
     }
 
     //= openflow-1.4.1 §7.3.5.16: a table's configuration, and how much of it is left.
-    pub(crate) fn table_desc(&self, table: u8) -> TableDesc {
-        let config = self.table_configs.get(table).cloned().unwrap_or_default();
+    pub(crate) fn desc(&self, table: u8, flows: &FlowTables) -> TableDesc {
+        let config = self.get(table).cloned().unwrap_or_default();
         let mut bits = 0;
         if config.eviction {
             bits |= TABLE_EVICTION;
@@ -194,7 +212,7 @@ impl Agent {
         if config.vacancy.is_some() {
             bits |= TABLE_VACANCY_EVENTS;
         }
-        let now = self.vacancy(table);
+        let now = self.vacancy(table, flows);
         TableDesc {
             table_id: TableId(table),
             config: bits,

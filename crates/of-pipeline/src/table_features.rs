@@ -20,11 +20,11 @@
 
 use crate::agent::Agent;
 use crate::features::{self, TABLE_FIRST_EGRESS};
-use crate::flow_table::{Flow, FlowKey};
+use crate::flow::{Flow, FlowKey};
+use crate::monitor::Requester;
 use crate::refusal::Refusal;
-use crate::removed;
+use crate::stage::Batch;
 use crate::table_config::TableConfigs;
-use crate::transaction::Transaction;
 use crate::validate::Rules;
 use ir::Update;
 use of_lower::program_with;
@@ -66,6 +66,7 @@ impl Agent {
     /// Sets what a request says of the tables, or nothing of it.
     pub(crate) fn set_table_features(
         &mut self,
+        by: Option<Requester>,
         version: Version,
         wanted: &[TableFeatures],
     ) -> Result<(), Refusal> {
@@ -73,18 +74,18 @@ impl Agent {
         let new = self.wanted_tables(version, command, wanted)?;
         let gone = self.refused_by(&new);
         for table in new.tables() {
-            let left = self.flows.len(table) - gone.iter().filter(|k| k.table == table).count();
-            let (entries, most) = (new.capacity(table), self.config.entries_max());
+            let left =
+                self.stores.flows.len(table) - gone.iter().filter(|k| k.table == table).count();
+            let (entries, most) = (new.capacity(table), self.env.config.entries_max());
             if left > entries as usize {
                 let least = left as u32;
                 return Err(Refusal::FeaturesSize { table, entries, least, most });
             }
         }
-        let done = self.take_out_quietly(&gone);
-        self.settle(done)?;
+        self.take_out_quietly(by, &gone)?;
         let first_egress = new.first_egress;
-        let changes = self.table_configs.first_egress != first_egress;
-        self.table_configs = new;
+        let changes = self.stores.tables.first_egress != first_egress;
+        self.stores.tables = new;
         if changes { self.set_program(first_egress) } else { Ok(()) }
     }
 
@@ -95,8 +96,8 @@ impl Agent {
         command: Command,
         wanted: &[TableFeatures],
     ) -> Result<TableConfigs, Refusal> {
-        let mut new = self.table_configs.clone();
-        let tables = self.flows.tables();
+        let mut new = self.stores.tables.clone();
+        let tables = self.stores.flows.tables();
         let mut before = None;
         for table in wanted {
             let TableId(id) = table.table_id;
@@ -124,7 +125,7 @@ impl Agent {
             return Err(Refusal::FeaturesStay { table: 0, why });
         }
         //= openflow-1.4.1 §5.11: what is synchronised is the switch's; a request does not end it.
-        for synchronised in &self.config.synchronised {
+        for synchronised in &self.env.config.synchronised {
             let both = [
                 (synchronised.table, "it is synchronised from another one; list both"),
                 (synchronised.from, "another one is synchronised from it; list both"),
@@ -171,7 +172,7 @@ impl Agent {
         let TableId(table) = wanted.table_id;
         if version >= Version::V15 {
             //= openflow-1.5.1 §7.3.5.18: what a table can be is the switch's; a request does not change it.
-            let can = features::flags(table, &self.table_configs);
+            let can = features::flags(table, &self.stores.tables);
             let first = if table == 0 { 0 } else { TABLE_FIRST_EGRESS };
             let flags = wanted.features;
             if flags & !(can | first) != 0 {
@@ -188,13 +189,13 @@ impl Agent {
                 return Err(Refusal::FeaturesCapabilities { table, bits });
             }
         }
-        let (entries, most) = (wanted.max_entries, self.config.entries_max());
+        let (entries, most) = (wanted.max_entries, self.env.config.entries_max());
         if entries == 0 || entries > most {
             return Err(Refusal::FeaturesSize { table, entries, least: 1, most });
         }
         // What it can do at most: every other table is there, and all are ingress tables.
-        let all =
-            TableConfigs::new(self.flows.tables(), most).synchronised(&self.config.synchronised);
+        let all = TableConfigs::new(self.stores.flows.tables(), most)
+            .synchronised(&self.env.config.synchronised);
         properties(version, table, &wanted.properties, &all)?;
         if let Some(config) = new.get_mut(table) {
             config.name.clone_from(&wanted.name);
@@ -205,18 +206,19 @@ impl Agent {
 
     /// Entries that the tables as they will be refuse, and those of today take.
     fn refused_by(&self, new: &TableConfigs) -> Vec<FlowKey> {
-        let now = self.rules();
+        let now = self.stores.rules(&self.env);
         let then = Rules { configs: new, ..now };
         let takes = |rules: &Rules<'_>, key: FlowKey, flow: &Flow| {
             let matching = Some(&flow.matching);
             rules.configs.contains(key.table)
                 && rules.instructions(Version::V10, key.table, matching, &flow.instructions).is_ok()
         };
-        let all = (0..self.flows.tables() as u8).flat_map(|table| self.flows.iter(table));
+        let all =
+            (0..self.stores.flows.tables() as u8).flat_map(|table| self.stores.flows.iter(table));
         let gone = all.filter(|(key, flow)| takes(&now, *key, flow) && !takes(&then, *key, flow));
         // An entry whose reflection cannot stay goes, too.
-        let gone = gone.map(|(key, _)| self.source_of(key).unwrap_or(key)).collect();
-        let mut gone = self.with_reflections(gone);
+        let gone = gone.map(|(key, _)| self.stores.source_of(key).unwrap_or(key)).collect();
+        let mut gone = self.stores.with_reflections(gone);
         gone.sort_unstable();
         gone.dedup();
         gone
@@ -225,38 +227,40 @@ impl Agent {
     //= openflow-1.3.5 §7.3.5.5: entries that a new pipeline has no place for are removed without
     //= flow-removed messages.
     /// Removes entries, and tells nobody but those who watch entries.
-    fn take_out_quietly(&mut self, gone: &[FlowKey]) -> Result<(), Refusal> {
+    fn take_out_quietly(&mut self, by: Option<Requester>, gone: &[FlowKey]) -> Result<(), Refusal> {
+        let mut tx = self.transaction(by);
         if gone.is_empty() {
-            return Ok(());
+            return tx.settle(Ok(()));
         }
-        let mut tx = Transaction::new(&self.switch, &mut self.interner);
-        let keys = gone.iter().copied();
-        removed::take_out(&mut tx, &mut self.conjunctions, &self.layout, &self.flows, keys)?;
-        let spent = tx.commit()?;
+        let (switch, layout) = (&tx.env.switch, &tx.env.layout);
+        let mut batch = Batch::new(switch, tx.stage);
+        let done = tx.stores.take_out(&mut batch, layout, gone.iter().copied());
+        let done = done.and_then(|()| batch.commit());
+        let spent = tx.settle(done)?;
         for key in gone {
-            if let Some(flow) = self.flows.remove(*key) {
-                self.tell_gone(*key, &flow, FlowRemovedReason::Delete);
+            if let Some(flow) = tx.stores.flows.remove(*key) {
+                tx.outbox.gone(by, *key, &flow, FlowRemovedReason::Delete);
             }
         }
-        spent.retire(&self.switch);
+        spent.retire(switch);
         Ok(())
     }
 
     /// Has the switch run the program with this first egress table, with all that it holds now.
     fn set_program(&mut self, first_egress: Option<u8>) -> Result<(), Refusal> {
-        let (program, layout) = program_with(&self.config.program, first_egress);
-        self.layout = Arc::new(layout);
-        self.interner.set_layout(self.layout.clone());
-        let mut updates = self.switch.with_pipeline(|pipeline| pipeline.contents());
+        let (program, layout) = program_with(&self.env.config.program, first_egress);
+        self.env.layout = Arc::new(layout);
+        self.stage.set_layout(self.env.layout.clone());
+        let mut updates = self.env.switch.with_pipeline(|pipeline| pipeline.contents());
         for update in &mut updates {
             if let Update::AddAction(id, body) = update
-                && let Some(new) = self.interner.action(*id)
+                && let Some(new) = self.stage.action(*id)
             {
                 *body = new.clone();
             }
         }
         updates.insert(0, Update::SetProgram(Arc::new(program)));
-        match self.switch.transact(&updates) {
+        match self.env.switch.transact(&updates) {
             Ok(_) => Ok(()),
             Err((at, error)) => Err(Refusal::Pipeline { at, error: Box::new(error) }),
         }

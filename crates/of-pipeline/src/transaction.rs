@@ -1,242 +1,142 @@
-//! One request's updates, all or none.
+//! Requests that change something, applied to the stores: one of them, or those of a bundle, happen whole or not at all.
 //!
-//! A request collects updates here, with the actions it begins and ceases to use and the counters it
-//! takes and gives back. [`Transaction::commit`] hands them to the switch as one transaction; one
-//! that is dropped instead leaves nothing behind, so a refusal anywhere on the way is a plain `?`.
+//! What a request asks for is told apart once, here ([`Change::of`], [`Transaction::apply`]), whether it comes alone or
+//! in a bundle. What each kind does is in a file of its own, as methods of the transaction.
 //!
-//! While a bundle is under way ([`Stage::begin`]), what requests commit gathers in the [`Stage`], and
-//! goes to the switch as one transaction of all of them ([`Stage::finish`]), or not at all
-//! ([`Stage::abort`]).
+//! A request alone: what is checked is checked, the switch takes its updates, then the stores change. In a bundle
+//! ([`Transaction::begin`]) the stores change with each request, so that a later one sees what an earlier one did, and
+//! the switch takes all updates at the end ([`Transaction::end`]). If one is refused, the stores' journals undo what
+//! was done to them, and nothing was done to the switch.
 
-use crate::admission::Admission;
+use crate::emergency::Emergency;
+use crate::env::Env;
+use crate::flow::FlowKey;
+use crate::injections::Injections;
+use crate::monitor::Requester;
+use crate::outbox::Outbox;
 use crate::refusal::Refusal;
-use ir::{ActionCall, ActionId, CounterId, EntryId, Update};
-use of_lower::{Call, Interner, Layout};
-use openflow::{ErrorCode, Learn};
-use std::ops::Deref;
-use std::sync::Arc;
-use switch::Switch;
+use crate::stage::Stage;
+use crate::stores::Stores;
+use openflow::{
+    FlowMod, FlowModFlags, GroupMod, Instructions, Message, MeterMod, PacketOut, PortMod,
+};
 
-/// The actions in use and, while a bundle is under way, what its requests committed.
-pub(crate) struct Stage {
-    interner: Interner,
-    admission: Arc<Admission>,
-    staged: Option<Staged>,
+/// A request under way, or those of a bundle.
+pub(crate) struct Transaction<'a> {
+    pub(crate) env: &'a Env,
+    pub(crate) stores: &'a mut Stores,
+    pub(crate) emergency: &'a mut Emergency,
+    pub(crate) injections: &'a mut Injections,
+    pub(crate) stage: &'a mut Stage,
+    pub(crate) outbox: &'a mut Outbox,
+    /// Whose it is; none if the switch's own.
+    pub(crate) by: Option<Requester>,
 }
 
-#[derive(Default)]
-struct Staged {
-    updates: Vec<Update>,
-    taken: Vec<u32>,
-    spent: Vec<u32>,
+/// A request that changes something, or sends a packet: what a bundle may hold.
+pub(crate) enum Change {
+    Flow(FlowMod),
+    /// Of 1.0's emergency entries, which no table has.
+    Emergency(FlowMod),
+    Group(GroupMod),
+    Meter(MeterMod),
+    Port(PortMod),
+    Packet(PacketOut),
 }
 
-impl Deref for Stage {
-    type Target = Interner;
-
-    fn deref(&self) -> &Interner {
-        &self.interner
+impl Change {
+    /// What a message asks for; the message itself if it is none of these.
+    #[allow(clippy::result_large_err)] // a message is what it was
+    pub(crate) fn of(message: Message) -> Result<Change, Message> {
+        Ok(match message {
+            Message::FlowMod(request) if request.flags.contains(FlowModFlags::EMERG) => {
+                Change::Emergency(request)
+            }
+            Message::FlowMod(request) => Change::Flow(request),
+            Message::GroupMod(request) => Change::Group(request),
+            Message::MeterMod(request) => Change::Meter(request),
+            Message::PortMod(request) => Change::Port(request),
+            Message::PacketOut(request) => Change::Packet(request),
+            other => return Err(other),
+        })
     }
 }
 
-impl Stage {
-    /// No bundle is under way, and no action is in use. `admission` follows the `learn`s in use.
-    pub(crate) fn new(layout: Arc<Layout>, admission: Arc<Admission>) -> Stage {
-        let interner = Interner::new(layout).told_to(admission.clone());
-        Stage { interner, admission, staged: None }
+impl Transaction<'_> {
+    /// Does what a request asks for, or nothing of it.
+    pub(crate) fn apply(&mut self, change: Change) -> Result<(), Refusal> {
+        self.open_rooms(&change);
+        let done = match change {
+            Change::Flow(request) => self.flow_mod(request),
+            Change::Emergency(request) => {
+                let rules = self.stores.rules(self.env);
+                self.emergency.change(self.env, &rules, request)
+            }
+            Change::Group(request) => self.group_mod(request),
+            Change::Meter(request) => self.meter_mod(request),
+            Change::Port(request) => self.port_mod(request),
+            Change::Packet(request) => self.packet_out(request),
+        };
+        self.settle(done)
     }
 
-    /// Who says which entries may be learned.
-    pub(crate) fn admission(&self) -> &Arc<Admission> {
-        &self.admission
-    }
-
-    /// See [`Interner::set_layout`].
-    pub(crate) fn set_layout(&mut self, layout: Arc<Layout>) {
-        self.interner.set_layout(layout);
-    }
-
-    /// See [`Interner::hold`].
-    pub(crate) fn hold(&mut self, learn: &Arc<Learn>) -> u32 {
-        self.interner.hold(learn)
-    }
-
-    /// See [`Interner::let_go`].
-    pub(crate) fn let_go(&mut self, learn: u32) {
-        self.interner.let_go(learn);
-    }
-
-    /// A bundle is under way.
-    pub(crate) fn is_staging(&self) -> bool {
-        self.staged.is_some()
+    /// A request about entries is done, or nothing of it is; in a bundle, that is seen at its end.
+    pub(crate) fn settle<T>(&mut self, done: Result<T, Refusal>) -> Result<T, Refusal> {
+        if !self.stage.is_staging() {
+            match &done {
+                Ok(_) => self.stores.conjunctions.keep(),
+                Err(_) => self.stores.conjunctions.undo(),
+            }
+        }
+        done
     }
 
     /// A bundle begins.
     pub(crate) fn begin(&mut self) {
-        self.staged = Some(Staged::default());
+        self.stage.begin();
+        self.stores.begin();
     }
 
-    /// The bundle's updates happen in one version. On an error nothing did, and the bundle is still
-    /// to be [aborted](Self::abort).
-    pub(crate) fn finish(&mut self, switch: &Switch) -> Result<Spent, Refusal> {
-        let Some(staged) = &mut self.staged else { return Ok(Spent(Vec::new())) };
-        let mut updates: Vec<Update> = Vec::new();
-        if !staged.updates.is_empty() {
-            updates.extend(self.interner.adds_all());
-        }
-        let adds = updates.len();
-        updates.append(&mut staged.updates);
-        if !updates.is_empty() {
-            updates.extend(self.interner.removes_all());
-        }
-        if !updates.is_empty() {
-            switch.transact(&updates).map_err(|(at, error)| Refusal::Pipeline {
-                at: at.saturating_sub(adds),
-                error: Box::new(error),
-            })?;
-        }
-        self.interner.commit();
-        let spent = std::mem::take(&mut staged.spent);
-        self.staged = None;
-        Ok(Spent(spent))
+    /// A bundle of good requests ends: the switch takes it. On an error nothing happened, and the bundle is still to be
+    /// [taken back](Self::take_back).
+    pub(crate) fn end(&mut self) -> Result<(), Refusal> {
+        let switch = &self.env.switch;
+        let (spent, deferred) = self.stage.finish(switch)?;
+        self.stores.keep();
+        deferred.resets.into_iter().for_each(|id| switch.reset_counter(id));
+        self.tell_removed(deferred.removed);
+        spent.retire(switch);
+        self.delete_orphans();
+        deferred.packets.into_iter().for_each(|packet| switch.inject(packet));
+        Ok(())
     }
 
-    /// Nothing of the bundle happens.
-    pub(crate) fn abort(&mut self, switch: &Switch) {
-        if let Some(staged) = self.staged.take() {
-            self.interner.rollback();
-            staged.taken.into_iter().for_each(|id| switch.retire_counter(id));
-        }
-    }
-}
-
-/// Updates under way.
-pub(crate) struct Transaction<'a> {
-    switch: &'a Switch,
-    stage: &'a mut Stage,
-    updates: Vec<Update>,
-    /// Counters taken, to be given back if nothing comes of it.
-    taken: Vec<u32>,
-    /// Counters to be given back if it happens.
-    spent: Vec<u32>,
-    committed: bool,
-}
-
-/// Counters that nothing counts with any more, once the switch is in step: read what they say, then
-/// [`retire`](Spent::retire) them.
-#[must_use = "counters that are not retired are lost"]
-pub(crate) struct Spent(Vec<u32>);
-
-impl Spent {
-    /// Gives them back.
-    pub(crate) fn retire(self, switch: &Switch) {
-        self.0.into_iter().for_each(|id| switch.retire_counter(id));
-    }
-}
-
-impl<'a> Transaction<'a> {
-    /// Nothing yet.
-    pub(crate) fn new(switch: &'a Switch, stage: &'a mut Stage) -> Transaction<'a> {
-        Transaction {
-            switch,
-            stage,
-            updates: Vec::new(),
-            taken: Vec::new(),
-            spent: Vec::new(),
-            committed: false,
-        }
-    }
-
-    /// One more update.
-    pub(crate) fn push(&mut self, update: Update) {
-        self.updates.push(update);
-    }
-
-    /// The call as an entry holds it; its action has one more user.
-    pub(crate) fn intern(&mut self, call: Call) -> ActionCall {
-        call.intern(&mut self.stage.interner)
-    }
-
-    /// An action has one user less.
-    pub(crate) fn release(&mut self, action: ActionId) {
-        self.stage.interner.release(action);
-    }
-
-    /// The action of a call has one user less.
-    pub(crate) fn release_call(&mut self, call: &Call) {
-        if let Some(action) = self.stage.interner.find(&call.shape) {
-            self.release(action);
-        }
-    }
-
-    /// A fresh counter; `code` tells how this kind of request says that there is none.
-    pub(crate) fn take_counter(&mut self, code: ErrorCode) -> Result<u32, Refusal> {
-        let id = self
-            .switch
-            .allocate_counter()
-            .map_err(|full| Refusal::CountersFull { ids_max: full.ids_max, code })?;
-        self.taken.push(id);
-        Ok(id)
-    }
-
-    /// A fresh id for an entry of a table.
-    pub(crate) fn take_entry_id(&mut self) -> Result<EntryId, Refusal> {
-        self.take_counter(ErrorCode::FmfcTableFull).map(EntryId)
-    }
-
-    /// A fresh counter for a group or bucket.
-    pub(crate) fn take_group_counter(&mut self) -> Result<CounterId, Refusal> {
-        self.take_counter(ErrorCode::GmfcOutOfGroups).map(CounterId)
-    }
-
-    /// A counter, or entry id, that is not needed any more if this happens.
-    pub(crate) fn spend(&mut self, id: u32) {
-        self.spent.push(id);
-    }
-
-    /// Does it all, or nothing.
-    pub(crate) fn commit(mut self) -> Result<Spent, Refusal> {
-        if let Some(staged) = &mut self.stage.staged {
-            staged.updates.append(&mut self.updates);
-            staged.taken.append(&mut self.taken);
-            staged.spent.append(&mut self.spent);
-            self.committed = true;
-            return Ok(Spent(Vec::new()));
-        }
-        let interner = &mut self.stage.interner;
-        let before: Vec<Update> = interner.adds().collect();
-        let adds = before.len();
-        let own = self.updates.len();
-        let mut updates = before;
-        updates.append(&mut self.updates);
-        updates.extend(interner.removes());
-        if updates.is_empty() {
-            self.committed = true;
-            interner.commit();
-            return Ok(Spent(std::mem::take(&mut self.spent)));
-        }
-        match self.switch.transact(&updates) {
-            Ok(_) => {
-                self.committed = true;
-                interner.commit();
-                Ok(Spent(std::mem::take(&mut self.spent)))
-            }
-            Err((at, error)) => {
-                let at = at.saturating_sub(adds).min(own);
-                Err(Refusal::Pipeline { at, error: Box::new(error) })
+    /// Nothing of a bundle happens. `events`: how many there were to be told when it began.
+    pub(crate) fn take_back(&mut self, events: usize) {
+        let switch = &self.env.switch;
+        let deferred = self.stage.abort(switch);
+        self.stores.undo();
+        self.outbox.truncate(events);
+        for (port, config, ours) in deferred.ports.into_iter().rev() {
+            self.stores.ports.set(port, ours);
+            if let Err(error) = switch.configure_port(port, config) {
+                tracing::error!(port, %error, "what a bundle set is not set back");
             }
         }
     }
-}
 
-impl Drop for Transaction<'_> {
-    fn drop(&mut self) {
-        if !self.committed {
-            // A bundle's actions go with all of it.
-            if !self.stage.is_staging() {
-                self.stage.interner.rollback();
-            }
-            self.taken.drain(..).for_each(|id| self.switch.retire_counter(id));
+    /// Sets an entry's counter to zero; in a bundle, once that is done.
+    pub(crate) fn reset_counter(&mut self, id: u32) {
+        match self.stage.deferred() {
+            Some(deferred) => deferred.resets.push(id),
+            None => self.env.switch.reset_counter(id),
+        }
+    }
+
+    /// Tells that an entry came, or was changed and did this before.
+    pub(crate) fn tell_change(&mut self, key: FlowKey, before: Option<Instructions>) {
+        if let Some(flow) = self.stores.flows.get(key) {
+            self.outbox.changed(self.by, key, flow, before);
         }
     }
 }

@@ -11,14 +11,13 @@
 //! however many entries have triggers. Packets cost nothing.
 //! Checked by: a model test against a plain reading of these sentences; over a switch in `tests/triggers`.
 
-use crate::agent::Agent;
-use crate::event::Event;
-use crate::flow_table::{Flow, FlowKey};
+use crate::counts::counts;
+use crate::flow::{Flow, FlowKey};
+use crate::observer::Observer;
 use crate::refusal::Refusal;
-use crate::stats::counts;
-use openflow::{Age, FlowModFlags, Instruction, StatTrigger, StatTriggerFlags};
-use std::collections::HashMap;
-use switch::CounterValue;
+use openflow::{Age, FlowCounts, FlowModFlags, Instruction, StatTrigger, StatTriggerFlags};
+use std::collections::{BTreeSet, HashMap};
+use switch::{CounterValue, Switch};
 
 /// How often counters are looked at, at most.
 const LOOK_NS: u64 = 50_000_000;
@@ -97,7 +96,32 @@ impl Watch {
     }
 }
 
-/// The triggers of all entries.
+/// The entries that have a trigger.
+#[derive(Debug, Default)]
+pub(crate) struct Triggered(BTreeSet<FlowKey>);
+
+impl Triggered {
+    /// They.
+    pub(crate) fn keys(&self) -> &BTreeSet<FlowKey> {
+        &self.0
+    }
+}
+
+impl Observer for Triggered {
+    fn came(&mut self, key: FlowKey, flow: &Flow) {
+        if of(&flow.instructions).is_some() {
+            self.0.insert(key);
+        }
+    }
+
+    fn went(&mut self, key: FlowKey, _: &Flow) {
+        if !self.0.is_empty() {
+            self.0.remove(&key);
+        }
+    }
+}
+
+/// Where the triggers of all entries stand.
 #[derive(Debug, Default)]
 pub(crate) struct Triggers {
     watches: HashMap<FlowKey, Watch>,
@@ -134,23 +158,28 @@ pub(crate) fn check(trigger: &StatTrigger, flags: FlowModFlags) -> Result<(), Re
     if uncounted { Err(Refusal::TriggerUncounted) } else { Ok(()) }
 }
 
-impl Agent {
+impl Triggers {
     //= openflow-1.5.1 §7.2.5: an event tells of an entry whose statistics reach a threshold.
-    pub(crate) fn watch_triggers(&mut self) {
-        let entries = self.flows.triggered();
-        if entries.is_empty() && self.triggers.watches.is_empty() {
-            return;
+    /// Looks at the counters of these entries, if it is time; the statistics of those that have reached a threshold.
+    /// `flow` is an entry.
+    pub(crate) fn look<'f>(
+        &mut self,
+        entries: &BTreeSet<FlowKey>,
+        flow: impl Fn(FlowKey) -> Option<&'f Flow>,
+        switch: &Switch,
+    ) -> Vec<FlowCounts> {
+        let mut reached = Vec::new();
+        if entries.is_empty() && self.watches.is_empty() {
+            return reached;
         }
-        let now_ns = self.switch.now_ns();
-        if now_ns < self.triggers.due_ns {
-            return;
+        let now_ns = switch.now_ns();
+        if now_ns < self.due_ns {
+            return reached;
         }
-        let flows = &self.flows;
-        let watches = &mut self.triggers.watches;
+        let watches = &mut self.watches;
         watches.retain(|key, _| entries.contains(key));
         for key in entries {
-            let Some((flow, trigger)) =
-                flows.get(*key).and_then(|f| Some((f, of(&f.instructions)?)))
+            let Some((flow, trigger)) = flow(*key).and_then(|f| Some((f, of(&f.instructions)?)))
             else {
                 continue;
             };
@@ -159,15 +188,15 @@ impl Agent {
             if (watch.created_ns, watch.trigger) != (flow.created_ns, trigger) {
                 *watch = fresh();
             }
-            let count = self.switch.counter(key.id);
+            let count = switch.counter(key.id);
             if watch.look(statistics(flow, &count, now_ns)) {
-                let counts = counts(*key, flow, count, now_ns, TRIGGERED);
-                self.events.push(Event::FlowStats(counts));
+                reached.push(counts(*key, flow, count, now_ns, TRIGGERED));
             }
         }
-        let done_ns = self.switch.now_ns();
+        let done_ns = switch.now_ns();
         let wait_ns = LOOK_NS.max((done_ns - now_ns).saturating_mul(LOOK_SHARE));
-        self.triggers.due_ns = done_ns.saturating_add(wait_ns);
+        self.due_ns = done_ns.saturating_add(wait_ns);
+        reached
     }
 }
 

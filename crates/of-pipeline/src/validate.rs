@@ -14,10 +14,12 @@ use crate::meter_table::MeterTable;
 use crate::ports::Ports;
 use crate::refusal::Refusal;
 use crate::table_config::TableConfigs;
+use crate::trigger;
 use of_lower::action_set::{as_bucket, as_set};
+use of_lower::places::places;
 use openflow::field::VLAN_PRESENT;
 use openflow::{
-    Action, Conntrack, CopyField, FieldId, GroupId, Instruction, InstructionType, Learn,
+    Action, Conntrack, CopyField, FieldId, FlowMod, GroupId, Instruction, InstructionType, Learn,
     LearnSource, LearnTarget, Match, PortNo, Prerequisite, QueueId, SetField, Subfield, Version,
     Zone,
 };
@@ -153,6 +155,16 @@ fn name(instruction: InstructionType) -> &'static str {
 }
 
 impl Rules<'_> {
+    /// An entry that is to be in `table`.
+    pub(crate) fn entry(&self, table: u8, request: &FlowMod) -> Result<(), Refusal> {
+        let (matching, instructions) = (Some(&request.matching), &request.instructions);
+        self.instructions(request.dialect, table, matching, instructions)?;
+        match trigger::of(instructions) {
+            Some(trigger) => trigger::check(&trigger, request.flags),
+            None => Ok(()),
+        }
+    }
+
     /// The instructions of an entry of `table` with this match; without one, of any entry there.
     pub(crate) fn instructions(
         &self,
@@ -479,62 +491,23 @@ fn no_output(actions: &[Action]) -> Result<(), Refusal> {
     action.map_or(Ok(()), |action| Err(Refusal::EgressSet { action }))
 }
 
-/// What a bucket can hold: no meter, whose end would leave the group without it, and nothing that belongs
-/// to a flow entry.
+/// What a bucket can hold.
 fn in_bucket(action: &Action) -> Result<(), Refusal> {
-    let (action, instead) = match action {
-        Action::Meter(_) => ("meter", "meter the flow entry"),
-        Action::Controller(to) if to.meter.is_some() => {
-            ("controller with meter_id", "meter the flow entry")
-        }
-        Action::FinTimeout(_) => ("fin_timeout", "it belongs to flow entries"),
-        Action::Learn(learn) if learn.delete_learned => {
-            ("learn with delete_learned", "resubmit to a flow entry that has it")
-        }
-        Action::Softflow(_) => ("softflow", "resubmit to a flow entry that has it"),
-        Action::Conjunction(_) => ("conjunction", "it belongs to flow entries"),
-        _ => return Ok(()),
-    };
-    Err(Refusal::NotInBucket { action, instead })
+    match places(action).not_in_bucket {
+        Some((action, instead)) => Err(Refusal::NotInBucket { action, instead }),
+        None => Ok(()),
+    }
 }
 
-/// What an action set can hold.
+/// What an action set can hold. An experimenter's action is refused wherever it stands.
 fn in_set(action: &Action) -> Result<(), Refusal> {
-    let action = match action {
-        Action::SetVlanVid(_) => "set_vlan_vid",
-        Action::SetVlanPcp(_) => "set_vlan_pcp",
-        Action::SetNwSrc(_) => "set_nw_src",
-        Action::SetNwDst(_) => "set_nw_dst",
-        Action::SetNwTos(_) => "set_nw_tos",
-        Action::SetTpSrc(_) => "set_tp_src",
-        Action::SetTpDst(_) => "set_tp_dst",
-        Action::Enqueue { .. } => "enqueue",
-        Action::Meter(_) => "meter",
-        Action::CopyField(_) => "copy_field",
-        Action::Resubmit { .. } => "resubmit",
-        Action::PopQueue => "pop_queue",
-        Action::OutputTruncated { .. } => "a truncating output",
-        Action::FinTimeout(_) => "fin_timeout",
-        Action::Controller(_) => "controller with options",
-        Action::DecNwTtlTo(_) => "dec_ttl with ids",
-        Action::OutputField { .. } => "output to a field",
-        Action::StackPush(_) => "push",
-        Action::StackPop(_) => "pop",
-        Action::CheckPktLarger { .. } => "check_pkt_larger",
-        Action::Multipath(_) => "multipath",
-        Action::Learn(_) => "learn",
-        Action::Bundle(m) if m.to.is_some() => "bundle_load",
-        Action::Bundle(_) => "bundle",
-        Action::Clone(_) => "clone",
-        Action::Ct(_) => "ct",
-        Action::CtClear => "ct_clear",
-        Action::Softflow(_) => "softflow",
-        Action::Exit => "exit",
-        Action::Conjunction(_) => "conjunction",
-        Action::Note(_) => "note",
-        _ => return Ok(()),
-    };
-    Err(Refusal::NotInSet { action })
+    let places = places(action);
+    match places.set {
+        None if !matches!(action, Action::Experimenter(_)) => {
+            Err(Refusal::NotInSet { action: places.name })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn is_queue(queue: QueueId) -> Result<(), Refusal> {

@@ -11,22 +11,18 @@
 //!
 //! Lists are counted through in the order in which [`of_lower`] makes steps of them: so a number that a packet
 //! comes with ([`Mark`]) names an action. Packets of the control side's own have no entry, so that their lists are
-//! kept for a while ([`Injections`]), as are the `learn`s in them.
+//! kept for a while ([`Injections`](crate::injections::Injections)), as are the `learn`s in them.
 //!
 //! Checked by: `tests/pause.rs`.
 
 use crate::agent::Agent;
-use crate::flow_table::FlowKey;
+use crate::flow::FlowKey;
 use ir::{EntryId, GroupId};
 use of_lower::rest::{Left, Part};
 use of_lower::{as_bucket, needs_entry, until_exit};
 use openflow::{Action, Instruction, ToController};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use switch::Caller;
-
-/// Lists of packets that the control side has sent are known for so many packets.
-const INJECTIONS_MAX: usize = 1024;
 
 /// An action of a list, counted from 1 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,51 +127,6 @@ fn without_entry(actions: &mut Vec<Action>) {
     }
 }
 
-/// A packet of the control side's own.
-struct Injected {
-    number: u32,
-    list: Arc<Left>,
-    learns: Vec<u32>,
-}
-
-/// The lists of packets that the control side has sent, in which something waits, learns, or leads to a table.
-#[derive(Default)]
-pub(crate) struct Injections {
-    last: u32,
-    known: VecDeque<Injected>,
-}
-
-impl Injections {
-    /// The number of the next one, which is not 0.
-    pub(crate) fn next(&mut self) -> u32 {
-        self.last = self.last.wrapping_add(1).max(1);
-        self.last
-    }
-
-    /// Keeps it; gives back the `learn`s of one that is forgotten.
-    pub(crate) fn keep(&mut self, number: u32, list: Left, learns: Vec<u32>) -> Vec<u32> {
-        self.known.push_back(Injected { number, list: Arc::new(list), learns });
-        let old = match self.known.len() > INJECTIONS_MAX {
-            true => self.known.pop_front(),
-            false => None,
-        };
-        old.map_or(Vec::new(), |old| old.learns)
-    }
-
-    fn get(&self, number: u32) -> Option<&Arc<Left>> {
-        self.known.iter().rev().find(|one| one.number == number).map(|one| &one.list)
-    }
-}
-
-/// Whether something in a list is found by the packet's number.
-pub(crate) fn is_found(actions: &[Action]) -> bool {
-    Action::flat(actions).any(|action| match action {
-        Action::Resubmit { .. } | Action::Learn(_) => true,
-        Action::Controller(to) => needs_entry(to),
-        _ => false,
-    })
-}
-
 /// Who does something.
 #[derive(Clone, Copy)]
 pub(crate) struct Doer {
@@ -190,12 +141,12 @@ pub(crate) struct Doer {
 impl Agent {
     /// The list of who does something.
     fn list_of(&self, doer: Doer) -> Option<Arc<Left>> {
-        let flow = doer.key.and_then(|key| self.flows.get(key));
+        let flow = doer.key.and_then(|key| self.stores.flows.get(key));
         let cookie = flow.map_or(u64::MAX, |flow| flow.cookie);
         let table = doer.key.map_or(0, |key| key.table);
         let instructions = match (doer.bucket, flow) {
             (Some((group, at)), _) => {
-                let bucket = self.groups.get(group.0)?.bucket_at(at as usize)?;
+                let bucket = self.stores.groups.get(group.0)?.bucket_at(at as usize)?;
                 let actions = as_bucket(until_exit(&bucket.actions)).into_iter().cloned();
                 vec![Instruction::ApplyActions(actions.collect())]
             }
@@ -214,7 +165,7 @@ impl Agent {
         table: Option<ir::TableId>,
         entry: Option<EntryId>,
     ) -> Option<FlowKey> {
-        let table = self.layout.flow_table(table?)?;
+        let table = self.env.layout.flow_table(table?)?;
         Some(FlowKey { table, id: entry?.0 })
     }
 

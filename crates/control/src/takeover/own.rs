@@ -189,11 +189,8 @@ impl Gives for Own<'_> {
 
 /// What the switch holds, as messages that add it elsewhere.
 fn entries(agent: &mut Agent, out: &mut dyn Write) -> std::io::Result<()> {
-    let mut ask = |message: Message| {
-        let mut replies = Vec::new();
-        let done = agent.handle_into(VERSION, message, &mut |reply| replies.push(reply));
-        done.map_err(|e| Error::other(e.to_string())).map(|()| replies)
-    };
+    let mut ask =
+        |message: Message| agent.handle(VERSION, message).map_err(|e| Error::other(e.to_string()));
     let multipart = |body| Message::MultipartRequest(MultipartRequest { more: false, body });
     let mut messages = ask(Message::FeaturesRequest)?;
     let bodies = [

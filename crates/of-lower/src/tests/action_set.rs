@@ -2,8 +2,11 @@
 
 use super::bed::{Bed, apply, goto, hex, out, write};
 use super::frames::{pbb, tcp4, tcp6};
+use crate::places::places;
+use crate::{Context, LowerError, lower_instructions, no_elements};
 use ir::{DropReason, GroupKind, PuntReason};
-use openflow::{Action, FieldId, GroupId, Instruction, Match, PortNo, QueueId};
+use openflow::testing::{Rng, arbitrary};
+use openflow::{Action, FieldId, GroupId, Instruction, Match, PortNo, QueueId, Version};
 
 use Action::*;
 
@@ -181,4 +184,33 @@ fn select_spreads_over_every_layer() {
         bed.send(1, &tcp4().set_v4(|_, _, _, ttl| *ttl = n).bytes()).one().port
     };
     assert_eq!(port(&mut bed, 9), port(&mut bed, 10));
+}
+
+/// What has no place in a set is not written to one, and the refusal calls it what its row does.
+#[test]
+fn what_a_set_cannot_hold_has_no_lowering_there() {
+    let bed = Bed::new();
+    let mut rng = Rng::new(9);
+    let (mut held, mut refused) = (0, 0);
+    for action in (0..2000).flat_map(|_| arbitrary::actions(&mut rng, Version::V15)) {
+        let places = places(&action);
+        let write = [Instruction::WriteActions(vec![action.clone()])];
+        let layout = &bed.layout;
+        let written = lower_instructions(layout, &no_elements, 0, Context::Entry, &write);
+        match (places.set, written) {
+            (Some(_), Ok(_)) => held += 1,
+            // Of a set-field, some have no slot.
+            (Some(_), Err(LowerError::NotInSet(_))) => {
+                assert!(matches!(action, SetField(_)), "{action:?}");
+            }
+            (Some(_), Err(LowerError::Port(_) | LowerError::ReadOnly(_))) => {}
+            (None, Err(LowerError::NotInSet(name))) => {
+                assert_eq!(name, places.name);
+                refused += 1;
+            }
+            (None, Err(LowerError::Experimenter(_))) => {}
+            (set, other) => panic!("{action:?} {set:?}: {other:?}"),
+        }
+    }
+    assert!(held > 500 && refused > 500, "{held} {refused}");
 }

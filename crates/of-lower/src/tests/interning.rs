@@ -1,6 +1,6 @@
 //! The interner beside a pipeline; the program itself.
 
-use crate::action_set::has_slot;
+use crate::slots::has_slot;
 use crate::{
     Context, Interner, ProgramConfig, Step, lower_actions, lower_instructions, no_elements, program,
 };

@@ -115,17 +115,18 @@ impl Run {
 
     fn state(&self) -> State {
         let agent = &self.agent;
-        let flows = (0..agent.flows.tables() as u8).flat_map(|table| agent.flows.iter(table));
+        let flows =
+            (0..agent.stores.flows.tables() as u8).flat_map(|table| agent.stores.flows.iter(table));
         State {
-            version: agent.switch.with_pipeline(ir::Pipeline::version),
+            version: agent.env.switch.with_pipeline(ir::Pipeline::version),
             flows: format!("{:?}", flows.collect::<Vec<_>>()),
-            groups: format!("{:?}", agent.groups),
-            meters: format!("{:?}", agent.meters),
-            settings: agent.settings,
+            groups: format!("{:?}", agent.stores.groups),
+            meters: format!("{:?}", agent.stores.meters),
+            settings: agent.settings.config(),
             ports: format!(
                 "{:?} {:?}",
-                agent.ports,
-                agent.switch.ports().into_iter().map(|p| p.config).collect::<Vec<_>>()
+                agent.stores.ports,
+                agent.env.switch.ports().into_iter().map(|p| p.config).collect::<Vec<_>>()
             ),
         }
     }
@@ -152,13 +153,14 @@ impl Run {
     /// Each entry of a source that names an end has its reflection, and there are no others.
     fn synchronised(&self) {
         let agent = &self.agent;
-        for one in &agent.config.synchronised {
-            let reflected = agent.flows.iter(one.from).filter(|(_, flow)| {
+        for one in &agent.env.config.synchronised {
+            let reflected = agent.stores.flows.iter(one.from).filter(|(_, flow)| {
                 let Some(matching) = flow.matching.transposed() else { return false };
                 assert!(agent.is_reflection(one.table, flow.priority, &matching), "{flow:?}");
                 true
             });
-            let reflections = agent.flows.iter(one.table).filter(|(_, flow)| flow.synchronised);
+            let reflections =
+                agent.stores.flows.iter(one.table).filter(|(_, flow)| flow.synchronised);
             assert_eq!(reflected.count(), reflections.count(), "{one:?}");
         }
     }
@@ -166,40 +168,41 @@ impl Run {
     /// What the store says is in the switch, is, and nothing else.
     fn in_step(&self) {
         let agent = &self.agent;
-        agent.switch.with_pipeline(|pipeline| {
-            for table in 0..agent.flows.tables() as u8 {
+        agent.env.switch.with_pipeline(|pipeline| {
+            for table in 0..agent.stores.flows.tables() as u8 {
                 let of = |table| pipeline.entries(table);
                 let own = ir::TableId(table.into());
-                let held = of(own).len() + of(agent.layout.conjunctive_table(table)).len();
-                let kept = agent.flows.len(table) + agent.conjunctions.entries(table);
+                let held = of(own).len() + of(agent.env.layout.conjunctive_table(table)).len();
+                let kept = agent.stores.flows.len(table) + agent.stores.conjunctions.entries(table);
                 assert_eq!(held, kept, "table {table}");
-                for (key, flow) in agent.flows.iter(table) {
+                for (key, flow) in agent.stores.flows.iter(table) {
                     let part = conjunctive::part(&flow.matching, &flow.instructions);
                     let (place, matches) =
-                        conjunctive::place(&agent.layout, table, &flow.matching, part);
+                        conjunctive::place(&agent.env.layout, table, &flow.matching, part);
                     let entry = of(place).get(ir::EntryId(key.id)).expect("the entry is there");
                     assert_eq!(entry.priority, i32::from(flow.priority));
                     assert_eq!(entry.matches, matches);
                     assert_eq!(entry.action.action, flow.action);
                     assert_eq!(entry.cookie, flow.cookie);
                     assert!(pipeline.action(flow.action).is_some(), "{flow:?}");
-                    let found = agent.flows.find_strict(table, flow.priority, &flow.matching);
+                    let found =
+                        agent.stores.flows.find_strict(table, flow.priority, &flow.matching);
                     assert_eq!(found, Some(key));
                 }
             }
             // Two groups are the agent's own: ALL and FLOOD.
-            assert_eq!(pipeline.groups().count(), agent.groups.len() + 2);
-            for (id, group) in agent.groups.iter() {
+            assert_eq!(pipeline.groups().count(), agent.stores.groups.len() + 2);
+            for (id, group) in agent.stores.groups.iter() {
                 let held = pipeline.group(ir::GroupId(id)).expect("the group is there");
                 assert_eq!(held.buckets.len(), group.buckets.len());
                 assert_eq!(held.counter, group.counter);
             }
-            assert_eq!(pipeline.meters().count(), agent.meters.len());
-            for (id, meter) in agent.meters.iter() {
+            assert_eq!(pipeline.meters().count(), agent.stores.meters.len());
+            for (id, meter) in agent.stores.meters.iter() {
                 let held = pipeline.meter(ir::MeterId(id)).expect("the meter is there");
                 assert_eq!(held.bands.len(), meter.bands.len());
             }
-            assert_eq!(pipeline.added_actions().count(), agent.interner.len());
+            assert_eq!(pipeline.added_actions().count(), agent.stage.len());
         });
     }
 
@@ -260,10 +263,10 @@ impl Run {
         }
         self.agent.set_miss_to_controller(false);
         self.agent.set_standalone(false);
-        assert!(self.agent.flows.is_empty());
-        assert!(self.agent.groups.is_empty() && self.agent.meters.is_empty());
+        assert!(self.agent.stores.flows.is_empty());
+        assert!(self.agent.stores.groups.is_empty() && self.agent.stores.meters.is_empty());
         self.in_step();
-        let actions = self.agent.switch.with_pipeline(|p| p.added_actions().count());
+        let actions = self.agent.env.switch.with_pipeline(|p| p.added_actions().count());
         assert_eq!(actions, self.fresh_actions, "an action that nothing uses");
     }
 

@@ -151,8 +151,8 @@ fn a_tag_is_learned_as_a_whole() {
         for first in [tagged(&frame(2, 1), 0x4003), frame(2, 1)] {
             bed.send(1, &first);
             bed.receive(3);
-            let known = bed.agent.flows.len(2);
-            bed.until("an entry is learned", |bed| bed.agent.flows.len(2) > known);
+            let known = bed.agent.flows().len(2);
+            bed.until("an entry is learned", |bed| bed.agent.flows().len(2) > known);
             bed.send(2, &first);
             assert_eq!(bed.receive(1), frame(2, 1), "and it takes the tag away");
         }

@@ -44,7 +44,7 @@ fn a_hundred_thousand_entries() {
     let request = Message::MultipartRequest(MultipartRequest { more: false, body });
     let (mut parts, mut flows) = (0, 0);
     bed.agent
-        .handle_into(V13, request, &mut |reply| match reply {
+        .handle_by(None, V13, request, &mut |reply| match reply {
             Message::MultipartReply(MultipartReply {
                 body: MultipartReplyBody::Flow(f), ..
             }) => {

@@ -404,9 +404,9 @@ fn compare(bed: &mut Bed, synchronised: &[Synchronised], at: &str) {
         let flows = agent.flows().iter(one.table);
         let keys: Vec<_> = flows.filter(|(_, f)| f.synchronised).map(|(key, _)| key).collect();
         for key in &keys {
-            let source = agent.source_of(*key).expect(at);
+            let source = agent.stores.source_of(*key).expect(at);
             assert_eq!(source.table, one.from, "{at}");
-            assert!(agent.reflections_of(source).contains(key), "{at}");
+            assert!(agent.stores.reflections_of(source).contains(key), "{at}");
         }
         let mut told = Vec::new();
         for at in keys {
