@@ -7,7 +7,7 @@ use ir::testing::{self, Rng};
 use ir::{Expr, Op, Pipeline, Program};
 use jit::Cache;
 use std::sync::Arc;
-use support::{Both, Tally, Way, unit};
+use support::{Both, Tally, Way, part, parts, unit};
 use testkit::copies;
 
 /// Random pipelines from this seed on, each compiled several ways.
@@ -52,7 +52,7 @@ fn every(
 #[test]
 fn random_programs() {
     let mut tally = Tally::default();
-    random(0..60, 150, &mut tally);
+    random(part(0..60), 150, &mut tally);
     tally.print("random programs");
     assert!(tally.share() > 0.3, "only {:.1} % ran natively", 100.0 * tally.share());
 }
@@ -142,21 +142,21 @@ fn pipeline_of(seed: u64, groups: bool) -> Pipeline {
 #[test]
 fn random_copies() {
     let mut tally = Tally::default();
-    every(0..120, 100, &mut tally, &pipeline_of_copies);
+    every(part(0..120), 100, &mut tally, &pipeline_of_copies);
     // A loop of no round, behind which nothing is known, in a program in which no header ever moves.
     every(4402..4403, 100, &mut tally, &pipeline_of_copies);
     tally.print("random copies");
     assert!(tally.share() > 0.5, "only {:.1} % ran natively", 100.0 * tally.share());
-    assert!(tally.laid > 10_000 && tally.many > 500, "{} {}", tally.laid, tally.many);
+    assert!(tally.laid > 10_000 / parts() && tally.many > 500 / parts(), "{} {}", tally.laid, tally.many);
 }
 
 #[test]
 fn random_groups() {
     let mut tally = Tally::default();
-    every(0..150, 100, &mut tally, &pipeline_of_groups);
+    every(part(0..150), 100, &mut tally, &pipeline_of_groups);
     tally.print("random groups");
     assert!(tally.share() > 0.5, "only {:.1} % ran natively", 100.0 * tally.share());
-    assert!(tally.laid > 1000 && tally.many > 100, "{} {}", tally.laid, tally.many);
+    assert!(tally.laid > 1000 / parts() && tally.many > 100 / parts(), "{} {}", tally.laid, tally.many);
 }
 
 /// Frames of every kind that a program of [`copies`] looks at, some cut short.
@@ -239,10 +239,10 @@ fn copies_wait_for_tables() {
 #[test]
 fn random_changes_between_outputs() {
     let mut tally = Tally::default();
-    changing(0..16, 200, &mut tally);
+    changing(part(0..16), 200, &mut tally);
     tally.print("changes between outputs");
     assert!(tally.share() > 0.9, "only {:.1} % ran natively", 100.0 * tally.share());
-    assert!(tally.laid > 10_000 && tally.many > 1000, "{} {}", tally.laid, tally.many);
+    assert!(tally.laid > 10_000 / parts() && tally.many > 1000 / parts(), "{} {}", tally.laid, tally.many);
 }
 
 const CHOOSER: &str = "\
@@ -265,7 +265,7 @@ fn choices_of_parsers() {
     let d = ["_", "0", "0x100 &&& 0x1f00", "3 &&& 3", "0x101"];
     let to = ["one", "two", "three", "accept", "reject"];
     let (mut rng, mut tally, mut cache) = (Rng::new(11), Tally::default(), Cache::new());
-    for seed in 0..60 {
+    for seed in part(0..60) {
         let mut last = ["_"; 3];
         let mut case = |_| {
             for (key, all) in last.iter_mut().zip([&a[..], &b, &d]) {

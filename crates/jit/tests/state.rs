@@ -9,7 +9,7 @@ mod support;
 
 use ir::testing::Rng;
 use jit::Cache;
-use support::{Both, Tally, unit};
+use support::{Both, Tally, part, parts, unit};
 
 const HEAD: &str = "\
 use std
@@ -166,14 +166,14 @@ fn random(asks: bool, seeds: std::ops::Range<u64>) -> Tally {
 
 #[test]
 fn random_programs_with_state() {
-    let tally = random(true, 0..60);
+    let tally = random(true, part(0..60));
     tally.print("with state");
-    assert!(tally.share() > 0.3 && tally.told > 2_000, "{} {}", tally.share(), tally.told);
+    assert!(tally.share() > 0.3 && tally.told > 2_000 / parts(), "{} {}", tally.share(), tally.told);
 }
 
 #[test]
 fn random_programs_that_tell() {
-    let tally = random(false, 0..60);
+    let tally = random(false, part(0..60));
     tally.print("that tell");
-    assert!(tally.share() > 0.5 && tally.told > 5_000, "{} {}", tally.share(), tally.told);
+    assert!(tally.share() > 0.5 && tally.told > 5_000 / parts(), "{} {}", tally.share(), tally.told);
 }

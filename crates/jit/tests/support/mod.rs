@@ -17,6 +17,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Random tests take one of so many parts of their seeds: `MILLRACE_PART`, for machines that are emulated.
+pub fn parts() -> u64 {
+    std::env::var("MILLRACE_PART").ok().and_then(|n| n.parse().ok()).unwrap_or(1).max(1)
+}
+
+/// The first part of these seeds.
+pub fn part(seeds: std::ops::Range<u64>) -> std::ops::Range<u64> {
+    let count = (seeds.end - seeds.start).div_ceil(parts());
+    seeds.start..seeds.start + count
+}
+
 /// A way to compile: its name, the passes, and which tables (by number of entries) become code.
 pub type Way<'a> = (&'a str, opt::Options, &'a dyn Fn(usize) -> bool);
 
