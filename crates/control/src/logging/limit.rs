@@ -141,7 +141,7 @@ mod tests {
         let told = probe.1.report(3 * S);
         let expected = Suppressed {
             level: Level::INFO,
-            target: "millrace::logging::limit::tests",
+            target: "control::logging::limit::tests",
             message: "flood".into(),
             count: 540,
             seconds: 2,
