@@ -105,7 +105,7 @@ impl Rest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use openflow::{FieldId, PortNo};
+    use openflow::{Action, FieldId, PortNo};
 
     #[test]
     fn a_rest_comes_back_as_it_was_and_what_is_none_does_not() {
