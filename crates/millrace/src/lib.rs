@@ -62,6 +62,7 @@ mod room;
 mod run;
 mod services;
 mod signals;
+mod sockets;
 mod start;
 mod stf;
 mod takeover;

@@ -218,7 +218,7 @@ impl Begun<'_> {
         &self,
         path: &Path,
         running: &mut Running<UnixStream>,
-        opened: Opened,
+        mut opened: Opened,
         handover: &Arc<Handover>,
     ) -> Result<(Ready, Paused), Failure> {
         let (switch, config) = (self.switch, self.config);
@@ -243,6 +243,8 @@ impl Begun<'_> {
         switch.sync();
         running.connections(switch)?;
         let paused = running.stop(switch)?;
+        let sockets = opened.receive_by(&self.ports, running.sockets()?);
+        tracing::debug!(sockets, "received by from here on");
         let described = self.ports.add(switch, opened)?;
         // The first packet may have to be flooded to them.
         agent.follow_ports();

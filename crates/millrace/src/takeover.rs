@@ -9,6 +9,7 @@
 //! | `connections` | an [image](service::conntrack::image) of the tracker |
 //! | `changes` | an image of what has changed since |
 //! | `stop` | the same, once packets have stopped, and what ports only one process may have are free |
+//! | `sockets` | behind `stop`: what ports receive by, to go on with ([`crate::sockets`]) |
 //! | `finish` | nothing, once its control socket is free, too; without `stop` before it, what that answers |
 //!
 //! Packets go on meanwhile in the running one, up to `stop`. Controllers are let go at the start, so that nothing is
@@ -17,8 +18,9 @@
 //! listeners before `stop`, the rest behind it. If it goes away before `finish`, the running one takes back what it has let
 //! go, and goes on.
 //!
-//! The running one's answer to the request itself is `{"take_over": 2}`. Without that number it knows no `stop`: then
-//! there is no way back once `finish` is said, which the new one says in its place.
+//! The running one's answer to the request itself is `{"take_over": 3}`. With 2 it knows no `sockets`: what comes between its
+//! last frame and the new one's first is lost. With less it knows no `stop`: then there is no way back once `finish` is
+//! said, which the new one says in its place.
 //!
 //! Not handed over: counters, kept packets, and the state of services that `softflow` calls.
 //!
@@ -28,6 +30,7 @@
 use crate::ctl::{self, Reply, Request};
 use crate::ports::{LetGo, Ports};
 use crate::run::{OpenFlow, lock};
+use crate::sockets::{self, Socket};
 use crate::{Failure, image};
 use of_pipeline::Agent;
 use openflow::codec;
@@ -165,7 +168,10 @@ pub(crate) fn stream(
 }
 
 /// What this process is able to do as the running one: see the head of this module.
-const STEPS: u64 = 2;
+const STEPS: u64 = 3;
+/// What one must be able to do to stop before it ends, and to hand its sockets over.
+const STOPS: u64 = 2;
+const HANDS_SOCKETS: u64 = 3;
 
 /// What the running process does for the new one.
 pub(crate) trait Gives {
@@ -177,6 +183,10 @@ pub(crate) trait Gives {
     fn changes(&mut self, out: &mut dyn Write) -> std::io::Result<()>;
     /// Packets stop.
     fn stop(&mut self) -> std::io::Result<()>;
+    /// Answers, by itself, with what ports receive by.
+    fn sockets(&mut self) -> std::io::Result<()> {
+        Err(Error::other("sockets go by a Unix socket"))
+    }
     /// It ends.
     fn finish(&mut self) -> std::io::Result<()>;
 }
@@ -195,6 +205,10 @@ pub(crate) fn converse(
         }
         let mut out = Parts::new(&mut to);
         let step = line.trim();
+        if step == "sockets" && stopped {
+            gives.sockets()?;
+            continue;
+        }
         match step {
             "entries" => gives.entries(&mut out)?,
             "connections" => gives.connections(&mut out)?,
@@ -274,6 +288,12 @@ impl Gives for Own<'_> {
         self.gone = Some(Vec::new());
         self.gone = Some(self.handover.ports.let_go(self.switch).map_err(Error::other)?);
         Ok(())
+    }
+
+    fn sockets(&mut self) -> std::io::Result<()> {
+        let all = self.switch.receiving_sockets().into_iter();
+        let all = all.map(|(number, interface, socket)| Socket { number, interface, socket });
+        sockets::send(self.client, &all.collect::<Vec<_>>())
     }
 
     fn finish(&mut self) -> std::io::Result<()> {
@@ -442,8 +462,8 @@ fn flow_mod(flow: FlowStats) -> FlowMod {
 /// The running process, as the new one sees it.
 pub(crate) struct Running<S> {
     stream: BufReader<S>,
-    /// It knows how to stop before it ends.
-    steps: bool,
+    /// What it is able to do: see [`STEPS`].
+    steps: u64,
     began: Instant,
 }
 
@@ -455,15 +475,24 @@ impl Running<UnixStream> {
     /// Asks the switch behind this control socket to hand over.
     pub(crate) fn begin(path: &Path) -> Result<Running<UnixStream>, Failure> {
         let (answer, stream) = ctl::talk(Some(path), &Request::TakeOver)?;
-        let steps = answer["take_over"].as_u64().is_some_and(|steps| steps >= STEPS);
+        let steps = answer["take_over"].as_u64().unwrap_or(0);
         let timeouts = stream.get_ref().set_read_timeout(Some(ANSWER_MAX));
         timeouts.map_err(lost)?;
         Ok(Running::of(stream, steps))
     }
+
+    /// Behind [`stop`](Self::stop): what its ports receive by, in which frames wait.
+    pub(crate) fn sockets(&mut self) -> Result<Vec<Socket>, Failure> {
+        if self.steps < HANDS_SOCKETS {
+            return Ok(Vec::new());
+        }
+        let stream = self.stream.get_mut();
+        stream.write_all(b"sockets\n").and_then(|()| sockets::receive(&*stream)).map_err(lost)
+    }
 }
 
 impl<S: Read + Write> Running<S> {
-    pub(crate) fn of(stream: BufReader<S>, steps: bool) -> Running<S> {
+    pub(crate) fn of(stream: BufReader<S>, steps: u64) -> Running<S> {
         Running { stream, steps, began: Instant::now() }
     }
 
@@ -538,13 +567,14 @@ impl<S: Read + Write> Running<S> {
     /// Packets stop there: what has changed by then. From now on its ports are free.
     pub(crate) fn stop(&mut self, switch: &Switch) -> Result<Paused, Failure> {
         let since = Instant::now();
-        let changes = self.image(switch, if self.steps { "stop" } else { "finish" })?;
+        let stops = self.steps >= STOPS;
+        let changes = self.image(switch, if stops { "stop" } else { "finish" })?;
         Ok(Paused { since, before: since - self.began, changes })
     }
 
     /// Says that it is no more needed. There is no way back.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
-        if self.steps {
+        if self.steps >= STOPS {
             self.stream.get_mut().write_all(b"finish\n").map_err(lost)?;
         }
         Ok(())
@@ -552,7 +582,7 @@ impl<S: Read + Write> Running<S> {
 
     /// Waits until it has let go of all that it had.
     pub(crate) fn ended(mut self) {
-        if self.steps
+        if self.steps >= STOPS
             && let Err(error) = self.parts()
         {
             tracing::warn!(%error, "the process that was taken over has not said that it ends");
