@@ -33,17 +33,18 @@ use std::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::buckets::PHASE;
-use crate::choose::{Declined, Kind};
+use crate::declined::{Declined, InsertError};
 use crate::generated::{Form, Generator, Piece, Places, Step};
+use crate::hit::Hit;
+use crate::kind::Kind;
 use crate::probes::Probes;
 use crate::rows::Ids;
 use crate::rule::{Layout, Rule};
 use crate::rules::{admit, assert_burst, assert_key};
 use crate::shape::TableShape;
-use crate::simd::{self, Kernel, Lanes, Line};
+use crate::simd::{self, Kernel, Lanes, Line, PHASE};
+use crate::structure::{Explain, Structure};
 use crate::tuple_merge::TupleMerge;
-use crate::{Explain, Hit, InsertError, Structure};
 
 /// Rules held, at most.
 pub const ENTRIES_MAX: usize = LINES_MAX * LINE;

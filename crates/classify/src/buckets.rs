@@ -27,12 +27,6 @@ use crate::simd::{self, Lanes, Place, Plain, payload_at, slots_for};
 /// The payload of a free slot; no other has it. As a [`Hit`](crate::Hit), it is a miss.
 pub(crate) const EMPTY: u64 = u32::MAX as u64;
 
-/// Words of the widest keys for which the search is unrolled.
-pub(crate) const UNROLLED_MAX: usize = 7;
-
-/// Keys that are looked up together, at most.
-pub(crate) const PHASE: usize = 32;
-
 /// Buckets of the smallest table.
 const BUCKETS_MIN: usize = 2;
 

@@ -21,14 +21,16 @@ use std::hint::select_unpredictable;
 
 use hashbrown::HashMap;
 
-use crate::choose::{Declined, Kind};
+use crate::declined::{Declined, InsertError};
+use crate::hit::Hit;
+use crate::kind::Kind;
 use crate::mask::{load, windows};
 use crate::probes::Probes;
 use crate::rule::{Field, Layout, LayoutError, Range, Rule, RuleError};
 use crate::rules::{assert_burst, assert_key};
+use crate::structure::{Explain, Structure};
 use crate::table::Table;
 use crate::tuple_merge::TupleMerge;
-use crate::{Explain, Hit, InsertError, Structure};
 
 /// Where a lookup goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -15,7 +15,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::Hit;
+use crate::hit::Hit;
 use crate::simd::Line;
 
 /// A piece of the key, as bit vectors look at it.

@@ -12,11 +12,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::Hit;
-use crate::buckets::{Buckets, EMPTY, UNROLLED_MAX};
+use crate::buckets::{Buckets, EMPTY};
+use crate::hit::pack;
 use crate::mask::{self, Window};
 use crate::rows::{Candidate, Ids, NONE, Rows, Share};
 use crate::rule::Rule;
+use crate::simd::UNROLLED_MAX;
 
 /// What the buckets of all groups of a table answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,18 +26,6 @@ pub(crate) enum Payload {
     Hit,
     /// Priority and row: what wins is decided between groups.
     Row,
-}
-
-/// A [`Hit`] as a payload; [`EMPTY`] for a miss.
-#[inline(always)]
-pub(crate) fn pack(hit: Hit) -> u64 {
-    u64::from(hit.action) << 32 | u64::from(hit.entry)
-}
-
-/// The [`Hit`] of a payload.
-#[inline(always)]
-pub(crate) fn unpack(payload: u64) -> Hit {
-    Hit { entry: payload as u32, action: (payload >> 32) as u32 }
 }
 
 /// Rows, ids, and what payloads mean: what all groups of a table share.

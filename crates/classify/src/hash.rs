@@ -9,15 +9,17 @@
 //! Cost: lookup, one hash and one cache line in most cases; update the same.
 //! Checked by: [`linear`](crate::linear), in `tests/model.rs`.
 
-use crate::buckets::{Buckets, EMPTY, NOWHERE, PHASE, Probe, UNROLLED_MAX};
-use crate::choose::{Declined, Kind};
-use crate::group::{Group, Payload, pack, unpack};
+use crate::buckets::{Buckets, EMPTY, NOWHERE, Probe};
+use crate::declined::{Declined, InsertError};
+use crate::group::{Group, Payload};
+use crate::hit::{Hit, pack, unpack};
+use crate::kind::Kind;
 use crate::mask;
 use crate::rule::{Layout, Rule};
 use crate::rules::{Rules, assert_burst, assert_key};
 use crate::shape::TableShape;
-use crate::simd::{self, Each, Kernel, Lanes, View};
-use crate::{Explain, Hit, InsertError, Structure};
+use crate::simd::{self, Each, Kernel, Lanes, PHASE, UNROLLED_MAX, View};
+use crate::structure::{Explain, Structure};
 use smallvec::SmallVec;
 
 /// Keys from which on a burst goes through stages: fewer are done before wide registers have begun.

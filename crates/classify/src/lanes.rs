@@ -15,9 +15,9 @@
 
 #![allow(unsafe_code)]
 
-use crate::buckets::PHASE;
 use crate::mask::{self, Window};
 use crate::probe::NOTHING;
+use crate::simd::PHASE;
 
 /// Rules of a block.
 const LANES: usize = 8;

@@ -5,10 +5,12 @@
 //!
 //! Cost: lookup, every rule that precedes the winner; insert, a move of the vector's tail.
 
-use crate::choose::Kind;
+use crate::declined::InsertError;
+use crate::hit::Hit;
+use crate::kind::Kind;
 use crate::rule::{Layout, Rule};
 use crate::rules::{admit, assert_key};
-use crate::{Explain, Hit, InsertError, Structure};
+use crate::structure::{Explain, Structure};
 
 /// Rules in order of precedence.
 #[derive(Debug, Clone)]

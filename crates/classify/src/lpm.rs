@@ -23,6 +23,7 @@
 //! Checked by: [`linear`](crate::linear), in `tests/lpm.rs` and `tests/model.rs`; `benches/lpm.rs`
 //! times it beside a DIR-24-8.
 
+mod bits;
 mod dir;
 mod direct;
 mod pages;
@@ -35,22 +36,21 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashTable;
 
-use crate::choose::{Declined, Kind};
+use crate::declined::{Declined, InsertError};
+use crate::hit::Hit;
+use crate::kind::Kind;
 use crate::mask::{self, Window};
 use crate::rule::{Field, Layout, Rule};
 use crate::rules::{Rules, admit, assert_burst, assert_key};
 use crate::shape::{MaskShape, TableShape};
 use crate::simd::prefetch;
-use crate::{Explain, Hit, InsertError, Structure};
+use crate::structure::{Explain, Structure};
+use bits::{BURST, NONE, bits_of, narrow_of, nearest};
 use dir::Dir;
 use set::{Set, Sets};
 use store::{Left, Store};
 use trie::{BITS_MAX, EMPTY, Trie};
 
-/// In the place of a prefix's number: none. The slot of what a miss answers.
-const NONE: u32 = 0;
-/// Keys taken through a phase together.
-const BURST: usize = 32;
 /// Sets up to which a key's is found by comparing.
 const COMPARED_MAX: usize = 4;
 /// Sets up to which each may have an index, however few its prefixes are.
@@ -638,32 +638,10 @@ impl Keys<'_> {
     }
 }
 
-/// A field of at most 32 bits as the leading bits of a number.
-#[inline(always)]
-fn narrow_of(key: &[u8], field: Field) -> u32 {
-    let bytes = &key[field.offset..field.offset + field.len];
-    match *bytes {
-        [a, b, c, d] => u32::from_be_bytes([a, b, c, d]),
-        _ => top_u32(bits_of(key, field)),
-    }
-}
-
 /// The words of a set's side key.
 #[inline(always)]
 fn words_of<'a>(words: &'a [u64], windows: &[Window], at: u32) -> &'a [u64] {
     &words[at as usize * windows.len()..][..windows.len()]
-}
-
-/// The item at an index, or the last: something to prefetch. There must be one.
-#[inline(always)]
-fn nearest<T>(items: &[T], index: u32) -> &T {
-    &items[(index as usize).min(items.len() - 1)]
-}
-
-/// The first 32 bits of a left-aligned number.
-#[inline(always)]
-fn top_u32(bits: u128) -> u32 {
-    (bits >> 96) as u32
 }
 
 /// Whether a field's keys fit a direct index.
@@ -716,27 +694,6 @@ fn outside(mask: &[u8], field: Field) -> Box<[u8]> {
 fn same_outside(exact: &[u8], mask: &[u8], field: Field) -> bool {
     let end = field.offset + field.len;
     exact[..field.offset] == mask[..field.offset] && exact[end..] == mask[end..]
-}
-
-/// The field's bytes as the leading bits of a number.
-#[inline(always)]
-fn bits_of(key: &[u8], field: Field) -> u128 {
-    let bytes = &key[field.offset..field.offset + field.len];
-    match bytes.len() {
-        16 => leading::<16>(bytes),
-        4 => leading::<4>(bytes),
-        8 => leading::<8>(bytes),
-        6 => leading::<6>(bytes),
-        2 => leading::<2>(bytes),
-        _ => bytes.iter().enumerate().fold(0, |n, (i, &b)| n | u128::from(b) << (120 - 8 * i)),
-    }
-}
-
-#[inline(always)]
-fn leading<const N: usize>(bytes: &[u8]) -> u128 {
-    let mut wide = [0; 16];
-    wide[..N].copy_from_slice(&bytes[..N]);
-    u128::from_be_bytes(wide)
 }
 
 /// Writes the leading bits of a number to the field, behind `skip` bits.

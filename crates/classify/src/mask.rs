@@ -113,6 +113,18 @@ fn finish(h: u64) -> u64 {
     fold(h ^ 0x1319_8a2e_0370_7345, 0xa409_3822_299f_31d1)
 }
 
+/// The bits of a word under a mask, side by side.
+#[inline(always)]
+pub(crate) fn extract(word: u64, mask: u64) -> u64 {
+    let (mut bits, mut left, mut at) = (0, mask, 0);
+    while left != 0 {
+        bits |= (word >> left.trailing_zeros() & 1) << at;
+        left &= left - 1;
+        at += 1;
+    }
+    bits
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,9 +18,8 @@
 
 use std::hint::select_unpredictable;
 
-use crate::buckets::PHASE;
 use crate::mask::{Window, word};
-use crate::simd::View;
+use crate::simd::{PHASE, View};
 
 /// The rank of no rule.
 pub(crate) const NOTHING: u32 = u32::MAX;

@@ -6,7 +6,7 @@
 //!
 //! Checked by: the unit tests of [`Table::improved`](crate::Table::improved).
 
-use crate::choose::Kind;
+use crate::kind::Kind;
 use crate::rule::Rule;
 
 /// Keys of a sample, about.

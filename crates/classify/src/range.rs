@@ -17,15 +17,17 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use crate::buckets::{Buckets, EMPTY, PHASE};
-use crate::choose::{Declined, Kind};
+use crate::buckets::{Buckets, EMPTY};
+use crate::declined::{Declined, InsertError};
+use crate::hit::Hit;
+use crate::kind::Kind;
 use crate::mask::{self, Window};
 use crate::rows::Candidate;
 use crate::rule::{Field, Layout, Rule};
 use crate::rules::{Rules, assert_burst, assert_key};
 use crate::shape::{TableShape, prefix_len};
-use crate::simd;
-use crate::{Explain, Hit, InsertError, Structure};
+use crate::simd::{self, PHASE};
+use crate::structure::{Explain, Structure};
 
 /// Widest field in bytes.
 const FIELD_MAX: usize = 8;

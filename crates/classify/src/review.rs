@@ -3,7 +3,7 @@
 //! Cost: a fraction of an instruction an answer where registers are wide.
 //! Checked by: the unit test below.
 
-use crate::Hit;
+use crate::hit::Hit;
 use crate::simd::{self, Kernel, Lanes};
 
 /// What answers have in common.

@@ -14,7 +14,7 @@
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::Hit;
+use crate::hit::Hit;
 use crate::mask::{self, Window};
 use crate::rule::{Range, Rule};
 use crate::simd;
@@ -200,7 +200,7 @@ impl Rows {
     /// The distinct byte spans over which there are ranges, as offset and length, ascending.
     pub(crate) fn range_spans(&self) -> Vec<(usize, usize)> {
         let ranges = self.extras.iter().flat_map(|extra| &extra.ranges);
-        crate::shape::spans_of(ranges)
+        crate::rule::spans_of(ranges)
     }
 
     /// Rows that have ranges.

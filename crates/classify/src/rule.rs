@@ -309,6 +309,12 @@ impl fmt::Display for Rule {
     }
 }
 
+/// The distinct spans of ranges, as offset and length, ascending.
+pub(crate) fn spans_of<'a>(ranges: impl IntoIterator<Item = &'a Range>) -> Vec<(usize, usize)> {
+    let spans = ranges.into_iter().map(|r| (r.offset as usize, usize::from(r.len)));
+    spans.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

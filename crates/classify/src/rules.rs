@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::InsertError;
+use crate::declined::InsertError;
 use crate::group::{Group, Payload, Store};
 use crate::rows::{Candidate, Ids, Rows};
 use crate::rule::{Layout, Rule};

@@ -19,16 +19,18 @@
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 
-use crate::buckets::PHASE;
-use crate::choose::{Declined, Kind};
+use crate::declined::{Declined, InsertError};
 use crate::group::Payload;
+use crate::hit::Hit;
+use crate::kind::Kind;
 use crate::lanes::{LANES_MAX, Lane, Level, Matched, Round};
 use crate::mask;
 use crate::probe::{Probe, WORDS_MAX};
 use crate::rule::{Layout, Rule};
 use crate::rules::{Rules, assert_burst, assert_key};
 use crate::shape::TableShape;
-use crate::{Explain, Hit, InsertError, Structure};
+use crate::simd::PHASE;
+use crate::structure::{Explain, Structure};
 
 /// Rules held, at most.
 pub const ENTRIES_MAX: usize = 4096;

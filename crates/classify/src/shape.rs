@@ -1,6 +1,6 @@
 //! What a choice of structure is made from: counts and masks, no values.
 
-use crate::rule::{Layout, Range, Rule};
+use crate::rule::{Layout, Rule, spans_of};
 use crate::rules::Rules;
 
 /// The rules of one mask, summed up.
@@ -136,12 +136,6 @@ impl TableShape {
             "ternary"
         }
     }
-}
-
-/// The distinct spans of ranges, as offset and length, ascending.
-pub(crate) fn spans_of<'a>(ranges: impl IntoIterator<Item = &'a Range>) -> Vec<(usize, usize)> {
-    let spans = ranges.into_iter().map(|r| (r.offset as usize, usize::from(r.len)));
-    spans.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 
 /// The length in bits of a mask that is a prefix.

@@ -19,9 +19,7 @@
 use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
 
-use crate::Hit;
-use crate::buckets::{PHASE, UNROLLED_MAX};
-use crate::group::pack;
+use crate::hit::{Hit, pack};
 use crate::mask::Window;
 
 /// The keys of a burst as seen through the windows of a mask.
@@ -32,6 +30,12 @@ pub(crate) struct View<'a, const W: usize> {
     count: usize,
     windows: [Window; W],
 }
+
+/// Words of the widest keys for which the search is unrolled.
+pub(crate) const UNROLLED_MAX: usize = 7;
+
+/// Keys that are looked up together, at most.
+pub(crate) const PHASE: usize = 32;
 
 impl<'a, const W: usize> View<'a, W> {
     /// Panics unless `keys` holds `count` keys and every window lies inside a stride.
@@ -160,7 +164,7 @@ pub(crate) trait Lanes {
     /// The bits of a word under a mask, side by side.
     #[inline(always)]
     fn extract(word: u64, mask: u64) -> u64 {
-        crate::cuts::extract(word, mask)
+        crate::mask::extract(word, mask)
     }
 
     /// A bit for each answer, of which there are at most [`PHASE`], that is this payload.
@@ -296,7 +300,7 @@ pub(crate) fn answer(hit: &mut Hit, payload: u64) {
     }
     #[cfg(not(target_endian = "little"))]
     {
-        *hit = crate::group::unpack(payload);
+        *hit = unpack(payload);
     }
 }
 

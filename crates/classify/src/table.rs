@@ -15,11 +15,13 @@
 //! Checked by: `tests/model.rs`.
 
 use crate::bit_vectors::BitVectors;
-use crate::buckets::PHASE;
-use crate::choose::{Choice, Declined, Kind, Verdict, choose};
+use crate::choose::{Choice, Verdict, choose};
 use crate::cuts::Cuts;
+use crate::declined::{Declined, InsertError};
 use crate::generated::Generator;
 use crate::hash::{self, Hash, Together};
+use crate::hit::Hit;
+use crate::kind::Kind;
 use crate::linear::Linear;
 use crate::lpm::Lpm;
 use crate::probes::{self, Probes};
@@ -28,9 +30,10 @@ use crate::rule::{Layout, LayoutError, Rule};
 use crate::rules::{Rules, assert_burst};
 use crate::scan::Scan;
 use crate::shape::TableShape;
+use crate::simd::PHASE;
+use crate::structure::{Explain, Structure};
 use crate::tuple_merge::TupleMerge;
 use crate::tuple_space::TupleSpace;
-use crate::{Explain, Hit, InsertError, Structure};
 
 /// Entries up to which a declined insert makes the whole choice again; beyond, the general form
 /// takes over at once and choosing again is left to [`Table::reoptimise`].

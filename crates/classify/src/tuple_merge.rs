@@ -26,24 +26,30 @@
 //! Checked by: [`linear`](crate::linear), in `tests/model.rs` and `benches/classbench.rs`.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::hint::select_unpredictable;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::buckets::PHASE;
-use crate::choose::Kind;
+mod lookup;
+mod priorities;
+#[cfg(test)]
+mod tests;
+
+use crate::declined::InsertError;
+use crate::hit::Hit;
+use crate::kind::Kind;
 use crate::mask::load;
 use crate::probe::hash;
 use crate::probes::{Noise, Probes};
 use crate::rows::Ids;
-use crate::rule::{Layout, Range, Rule};
+use crate::rule::{Layout, Range, Rule, spans_of};
 use crate::rules::{admit, assert_burst, assert_key};
-use crate::shape::{MaskShape, TableShape, prefix_len, spans_of};
-use crate::simd;
+use crate::shape::{MaskShape, TableShape, prefix_len};
+use crate::simd::{self, PHASE};
+use crate::structure::{Explain, Structure};
 use crate::tagged::{NONE, Tagged};
-use crate::{Explain, Hit, InsertError, Structure};
+use lookup::meets;
+use priorities::Priorities;
 
 /// Rules of a chain, at most, where they come one by one.
 const CHAIN_MAX: usize = 40;
@@ -59,8 +65,6 @@ const CLOSE_BITS: u32 = 4;
 const RANGES: usize = 2;
 /// Tuples that a lookup of one key asks at a time.
 const AHEAD: usize = 4;
-/// Priorities of a tuple that are told apart, at most.
-const PRIORITIES_MAX: usize = 512;
 /// In a row's link: the rule compares ranges.
 const RANGED: u32 = 1 << 31;
 /// In a row's link: no row behind it.
@@ -92,49 +96,6 @@ struct Tuple {
     salt: u64,
     len: usize,
     priorities: Priorities,
-}
-
-/// How many rules have which priority: by ranges of priorities, where they have many.
-///
-/// So few are told apart that counting touches little memory; what comes of it is a bound ([`Priorities::best`]).
-#[derive(Debug, Clone, Default)]
-struct Priorities {
-    /// Low bits that are left out.
-    shift: u32,
-    counts: BTreeMap<u32, u32>,
-}
-
-impl Priorities {
-    fn add(&mut self, priority: u32) {
-        *self.counts.entry(priority >> self.shift).or_insert(0) += 1;
-        if self.counts.len() > PRIORITIES_MAX {
-            // Neighbours are taken together; where that joins few, it comes to it again.
-            self.shift += 1;
-            let counts = std::mem::take(&mut self.counts);
-            for (at, count) in counts {
-                *self.counts.entry(at >> 1).or_insert(0) += count;
-            }
-        }
-    }
-
-    fn remove(&mut self, priority: u32) {
-        if let Some(count) = self.counts.get_mut(&(priority >> self.shift)) {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(&(priority >> self.shift));
-            }
-        }
-    }
-
-    /// A priority than which none is greater; the greatest, if there are few.
-    fn best(&self) -> Option<u32> {
-        let (&best, _) = self.counts.last_key_value()?;
-        Some(best << self.shift | ((1 << self.shift) - 1))
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.counts.len() * 14
-    }
 }
 
 /// A tuple's place in the order of probing.
@@ -914,216 +875,6 @@ fn unpack(word: u64) -> Option<Range> {
     (len != 0).then(|| Range { offset: u32::from((word >> 32) as u16), len, lo, hi })
 }
 
-/// Whether a key meets the range in a word, if there is one.
-#[inline]
-fn meets(word: u64, key: &[u8]) -> bool {
-    let bytes = key.get(usize::from((word >> 32) as u16)..).unwrap_or_default();
-    let value = match (word >> 48, bytes) {
-        (1, [byte, ..]) => u16::from(*byte),
-        (2, [high, low, ..]) => u16::from_be_bytes([*high, *low]),
-        _ => return true,
-    };
-    word as u16 <= value && value <= (word >> 16) as u16
-}
-
-/// The best row that a key has met so far.
-#[derive(Debug, Clone, Copy)]
-struct Best {
-    row: u32,
-    /// Its priority; less than any, if there is none.
-    priority: i64,
-}
-
-const NOBODY: Best = Best { row: NONE, priority: -1 };
-
-impl TupleMerge {
-    /// Goes along a chain to the first row that a key meets, for its words as `word` gives them.
-    #[inline(always)]
-    fn walk(
-        &self,
-        mut row: u32,
-        words: usize,
-        word: impl Fn(usize) -> u64,
-        key: &[u8],
-        best: &mut Best,
-    ) {
-        let span = (2 * words + 2 + RANGES).div_ceil(8);
-        while row != LAST {
-            let lines = &self.lines[row as usize * span..][..span];
-            let at = |i: usize| lines[i / 8].0[i % 8];
-            let differs = (0..words).fold(0, |d, i| d | (word(i) ^ at(words + i)) & at(i));
-            let meta = at(2 * words);
-            let priority = i64::from((meta >> 32) as u32);
-            if priority < best.priority {
-                return;
-            }
-            if differs == 0 {
-                let ranges = [at(2 * words + 2), at(2 * words + 3)];
-                if meta as u32 & RANGED == 0 || self.meets(row, ranges, key) {
-                    if priority > best.priority || self.rank(row) > self.rank(best.row) {
-                        *best = Best { row, priority };
-                    }
-                    return;
-                }
-            }
-            row = meta as u32 & LAST;
-        }
-    }
-
-    /// Whether the first row of a chain decides whether a key meets any on it, and the better of that row
-    /// and the best so far if so.
-    #[inline(always)]
-    fn first<const W: usize>(&self, row: u32, words: &[u64; W], best: Best) -> (bool, Best) {
-        let span = const { (2 * W + 2 + RANGES).div_ceil(8) };
-        let lines = &self.lines[row as usize * span..][..span];
-        let at = |i: usize| lines[i / 8].0[i % 8];
-        let differs = (0..W).fold(0, |d, i| d | (words[i] ^ at(W + i)) & at(i));
-        let meta = at(2 * W);
-        let priority = i64::from((meta >> 32) as u32);
-        let (meets, last) = (differs == 0, meta as u32 & LAST == LAST);
-        let plain = (meta as u32 & RANGED == 0) & (priority != best.priority);
-        let better = meets & plain & (priority > best.priority);
-        let row = select_unpredictable(better, row, best.row);
-        let priority = select_unpredictable(better, priority, best.priority);
-        (meets & plain | !meets & last, Best { row, priority })
-    }
-
-    /// Looks up to [`PHASE`] keys of `W` words up.
-    #[inline(never)]
-    fn search<const W: usize>(&self, keys: &[u8], stride: usize, hits: &mut [Hit]) {
-        let count = hits.len().min(PHASE);
-        let mut words = [[0; W]; PHASE];
-        for (words, key) in words.iter_mut().zip(keys.chunks_exact(stride)).take(count) {
-            *words = std::array::from_fn(|at| load(key, 8 * at));
-        }
-        let mut best = [NOBODY; PHASE];
-        let mut pending: [u8; PHASE] = std::array::from_fn(|i| i as u8);
-        let mut left = count;
-        // Of the tuple that is asked; outside of the loop, lest they be cleared for each.
-        let (mut hashes, mut homes) = ([0; PHASE], [0; PHASE]);
-        let (mut found, mut longer) = ([(0u8, 0u32); PHASE], [(0u8, 0u32); PHASE]);
-        for place in &self.order {
-            let most = i64::from(place.best.0);
-            let mut kept = 0;
-            for at in 0..left {
-                let i = pending[at];
-                pending[kept] = i;
-                kept += usize::from(best[usize::from(i) % PHASE].priority <= most);
-            }
-            left = kept;
-            if left == 0 {
-                break;
-            }
-            let Some(tuple) = self.tuple(place.tuple) else { continue };
-            let Some(mask) = tuple.mask.first_chunk::<W>() else { continue };
-            let pending = &pending[..left];
-            for ((&i, to), home) in pending.iter().zip(&mut hashes).zip(&mut homes) {
-                let words = &words[usize::from(i) % PHASE];
-                *to = hash(tuple.salt, &std::array::from_fn::<u64, W, _>(|w| words[w] & mask[w]));
-                *home = self.heads.home(*to);
-                self.heads.prefetch(*home);
-            }
-            // Keys that may meet something here, and chains.
-            let (mut some, mut several) = (0, 0u32);
-            for ((&i, &hash), &home) in pending.iter().zip(&hashes).zip(&homes) {
-                let (slots, head, more) = self.heads.look(home, hash);
-                found[some % PHASE] = (i, head);
-                some += usize::from(slots.any() & !more);
-                several |= u32::from(more) << (i % 32);
-            }
-            let found = &found[..some];
-            for &(_, head) in found {
-                self.prefetch_line(head);
-            }
-            // Most chains are short: their first rows decide, or nothing does.
-            let mut count = 0;
-            for &(i, head) in found {
-                let at = usize::from(i) % PHASE;
-                let (decided, better) = self.first(head, &words[at], best[at]);
-                best[at] = better;
-                longer[count % PHASE] = (i, head);
-                count += usize::from(!decided);
-            }
-            for &(i, head) in &longer[..count] {
-                let i = usize::from(i) % PHASE;
-                let key = &keys[i * stride..][..stride];
-                self.walk(head, W, |w| words[i][w], key, &mut best[i]);
-            }
-            if several != 0 {
-                for (&i, &hash) in pending.iter().zip(&hashes) {
-                    if several >> (i % 32) & 1 == 0 {
-                        continue;
-                    }
-                    let i = usize::from(i) % PHASE;
-                    let key = &keys[i * stride..][..stride];
-                    for head in self.heads.heads(hash) {
-                        self.walk(head, W, |w| words[i][w], key, &mut best[i]);
-                    }
-                }
-            }
-        }
-        for (hit, best) in hits.iter_mut().zip(&best) {
-            *hit = if best.row == NONE { Hit::MISS } else { self.hit(best.row) };
-        }
-    }
-
-    /// Looks one key of `W` words up.
-    fn search_one<const W: usize>(&self, key: &[u8]) -> Hit {
-        let words: [u64; W] = std::array::from_fn(|at| load(key, 8 * at));
-        let mut best = NOBODY;
-        // Some tuples at a time: what they ask of memory comes at once, and is hardly more than is needed.
-        let mut hashes = [0; AHEAD];
-        for places in self.order.chunks(AHEAD) {
-            if places.first().is_some_and(|place| best.priority > i64::from(place.best.0)) {
-                break;
-            }
-            for (place, to) in places.iter().zip(&mut hashes) {
-                let Some(tuple) = self.tuple(place.tuple) else { continue };
-                let Some(mask) = tuple.mask.first_chunk::<W>() else { continue };
-                *to = hash(tuple.salt, &std::array::from_fn::<u64, W, _>(|w| words[w] & mask[w]));
-                self.heads.prefetch(self.heads.home(*to));
-            }
-            for &hash in &hashes[..places.len()] {
-                let (slots, head, _) = self.heads.look(self.heads.home(hash), hash);
-                if slots.any() {
-                    self.prefetch_line(head);
-                }
-            }
-            for (place, &hash) in places.iter().zip(&hashes) {
-                if best.priority > i64::from(place.best.0) {
-                    break;
-                }
-                let (slots, head, more) = self.heads.look(self.heads.home(hash), hash);
-                if more {
-                    for head in self.heads.heads(hash) {
-                        self.walk(head, W, |w| words[w], key, &mut best);
-                    }
-                } else if slots.any() {
-                    self.walk(head, W, |w| words[w], key, &mut best);
-                }
-            }
-        }
-        if best.row == NONE { Hit::MISS } else { self.hit(best.row) }
-    }
-
-    /// Looks a key of any length up.
-    fn search_wide(&self, key: &[u8]) -> Hit {
-        let mut best = NOBODY;
-        let word = |at: usize| load(key, 8 * at);
-        for place in &self.order {
-            if best.priority > i64::from(place.best.0) {
-                break;
-            }
-            let Some(tuple) = self.tuple(place.tuple) else { continue };
-            let hash = hash_of(tuple.salt, self.words, |at| word(at) & tuple.mask[at]);
-            for head in self.heads.heads(hash) {
-                self.walk(head, self.words, word, key, &mut best);
-            }
-        }
-        if best.row == NONE { Hit::MISS } else { self.hit(best.row) }
-    }
-}
-
 impl Structure for TupleMerge {
     fn kind(&self) -> Kind {
         Kind::TupleMerge
@@ -1242,173 +993,6 @@ impl Structure for TupleMerge {
             probes_max: self.order.len(),
             ranged: self.ranged,
             memory_bytes: self.memory_bytes(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::linear::Linear;
-
-    fn prefix(id: u32, (src, src_len): (u32, u32), (dst, dst_len): (u32, u32)) -> Rule {
-        let mask = |len: u32| u32::MAX.checked_shl(32 - len).unwrap_or(0).to_be_bytes();
-        let bytes = |n: u32| n.to_be_bytes();
-        let value = [bytes(src), bytes(dst), [0; 4]].concat();
-        let mask = [mask(src_len), mask(dst_len), [0; 4]].concat();
-        Rule::new(id, id, u64::from(id), &value, &mask)
-    }
-
-    fn layout() -> Layout {
-        Layout::new(&[4, 4, 2, 2]).unwrap()
-    }
-
-    fn check(subject: &TupleMerge, oracle: &Linear, keys: impl Iterator<Item = [u8; 12]>) {
-        for key in keys {
-            assert_eq!(subject.lookup(&key), oracle.lookup(&key), "{key:x?}");
-        }
-    }
-
-    #[test]
-    fn close_masks_share_a_tuple() {
-        let mut subject = TupleMerge::new(layout());
-        // The first is a prefix in both, so both are addresses from the start.
-        for len in [20, 21, 22, 23, 24] {
-            subject.insert(&prefix(len, (len << 12, len), (len << 20, 24))).unwrap();
-        }
-        assert_eq!((subject.explain().masks, subject.tuples()), (5, 1));
-        // Without a destination it is another tuple, which takes more precise ones, too.
-        subject.insert(&prefix(50, (1 << 30, 16), (0, 0))).unwrap();
-        assert_eq!(subject.tuples(), 2);
-        for id in [20, 21, 22, 23, 24, 50] {
-            assert!(subject.remove(id).is_some());
-        }
-        assert_eq!((subject.tuples(), subject.len()), (0, 0));
-    }
-
-    #[test]
-    fn a_tuple_parts_when_a_chain_grows_too_long() {
-        let mut oracle = Linear::new(layout());
-        let mut subject = TupleMerge::with_chain_max(layout(), 4);
-        let mut add = |rule: Rule| {
-            subject.insert(&rule).unwrap();
-            oracle.insert(&rule).unwrap();
-        };
-        add(prefix(0, (0x0a00_0000, 9), (0, 0)));
-        for id in 1..200 {
-            add(prefix(id, (0x0a00_0000 | id << 8, 24 + id % 9), (id << 16, id % 17)));
-        }
-        assert!(subject.tuples() < 40 && subject.chain_longest() <= 4, "{}", subject.tuples());
-        let keys = (0..4000u32).map(|n| {
-            let (src, dst) = (0x0a00_0000 | (n % 200) << 8 | (n % 5), (n % 211) << 16);
-            let mut key = [0; 12];
-            key[..4].copy_from_slice(&src.to_be_bytes());
-            key[4..8].copy_from_slice(&dst.to_be_bytes());
-            key
-        });
-        check(&subject, &oracle, keys);
-    }
-
-    /// Holds that every row knows what comes before it, and the first of a chain how long that is at most.
-    fn assert_chains(subject: &TupleMerge) {
-        let mut rows = 0;
-        for head in subject.rows().filter(|&row| subject.aside[row as usize].before & HEAD != 0) {
-            let chain: Vec<u32> = subject.chain(Some(head)).collect();
-            rows += chain.len();
-            let noted = subject.aside[head as usize].before & !HEAD;
-            assert!(chain.len() <= noted as usize);
-            assert!(subject.heads.heads(subject.hash_of(head)).any(|other| other == head));
-            for pair in chain.windows(2) {
-                assert_eq!(subject.aside[pair[1] as usize].before, pair[0]);
-                assert!(subject.is_ahead(pair[0], pair[1]));
-            }
-        }
-        assert_eq!(rows, subject.len());
-    }
-
-    #[test]
-    fn chains_stay_sound_as_rules_come_and_go() {
-        for chain_max in [1, 4, 40] {
-            let mut subject = TupleMerge::with_chain_max(layout(), chain_max);
-            let mut oracle = Linear::new(layout());
-            let mut state = 11u64;
-            for step in 0..6000u32 {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                let id = (state >> 33) as u32 % 300;
-                let mut rule =
-                    prefix(id, (0x0a00_0000 | (id % 5), 24 + id % 9), (id << 20, id % 13));
-                rule.priority = id * 7919 % 101;
-                if oracle.remove(id).is_some() {
-                    assert_eq!(subject.remove(id).map(|rule| rule.id), Some(id));
-                } else {
-                    oracle.insert(&rule).unwrap();
-                    subject.insert(&rule).unwrap();
-                }
-                if step % 50 == 0 {
-                    assert_chains(&subject);
-                    let key = |n: u32| {
-                        let src = (0x0a00_0000 | (n % 6)).to_be_bytes();
-                        [&src[..], &(n << 20).to_be_bytes(), &[0; 4]].concat()
-                    };
-                    let keys = (0..300).filter_map(|n| key(n).try_into().ok());
-                    check(&subject, &oracle, keys);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_parted_stays_and_is_found() {
-        let mut oracle = Linear::new(layout());
-        let mut subject = TupleMerge::with_chain_max(layout(), 4);
-        for id in 0..300u32 {
-            let mut rule = prefix(id, (7, 32), (9, 32));
-            // Both ends on either side of the middle, so that no leading bit is shared.
-            let (lo, hi) = (32_000 - 100 * u128::from(id), 33_000 + 50 * u128::from(id));
-            let range = |offset| Range { offset, len: 2, lo, hi };
-            rule.priority = 1000 - id;
-            rule.ranges = match id % 3 {
-                0 => [range(8)].into(),
-                1 => [range(8), range(10)].into(),
-                _ => [range(8), range(10), range(9)].into(),
-            };
-            subject.insert(&rule).unwrap();
-            oracle.insert(&rule).unwrap();
-        }
-        assert_eq!((subject.tuples(), subject.chain_longest()), (1, 300));
-        let keys = || {
-            (0..3000u32).map(|n| {
-                let (a, b) = ((n * 21) as u16, (n * 37) as u16);
-                let mut key = [0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 0];
-                key[8..10].copy_from_slice(&a.to_be_bytes());
-                key[10..].copy_from_slice(&b.to_be_bytes());
-                key
-            })
-        };
-        check(&subject, &oracle, keys());
-        for id in (0..300).step_by(2) {
-            assert_eq!(subject.remove(id), oracle.remove(id));
-        }
-        check(&subject, &oracle, keys());
-        assert!(subject.iter().count() == 150 && subject.apart.len() == 50);
-    }
-
-    #[test]
-    fn all_masks_different_stay_all_there() {
-        let layout = Layout::new(&[8]).unwrap();
-        let mut oracle = Linear::new(layout.clone());
-        let rule = |id: u32| {
-            let mask = (0x1_0001u64 << (id % 48)) | u64::from(id / 48) << 56;
-            let value = mask & 0x5555_5555_5555_5555;
-            Rule::new(id, id % 7, u64::from(id), &value.to_be_bytes(), &mask.to_be_bytes())
-        };
-        (0..2000).for_each(|id| oracle.insert(&rule(id)).unwrap());
-        let one_by_one = TupleMerge::of(layout.clone(), (0..2000).map(rule));
-        let arranged = TupleMerge::arranged(layout, (0..2000).map(rule));
-        for n in 0..2000u64 {
-            let key = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
-            let want = oracle.lookup(&key);
-            assert_eq!((one_by_one.lookup(&key), arranged.lookup(&key)), (want, want));
         }
     }
 }

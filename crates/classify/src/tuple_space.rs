@@ -13,14 +13,16 @@
 
 use std::cmp::Reverse;
 
-use crate::buckets::{EMPTY, PHASE};
-use crate::choose::Kind;
+use crate::buckets::EMPTY;
+use crate::declined::InsertError;
 use crate::group::{Group, Payload, meeting};
+use crate::hit::Hit;
+use crate::kind::Kind;
 use crate::rows::{NONE, Rows};
 use crate::rule::{Layout, Rule};
 use crate::rules::{Rules, assert_burst, assert_key};
-use crate::simd::View;
-use crate::{Explain, Hit, InsertError, Structure};
+use crate::simd::{PHASE, View};
+use crate::structure::{Explain, Structure};
 
 /// A tuple's place in the order of probing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -127,7 +127,8 @@ pub fn take_over(data: &[u8]) {
         return;
     }
     let switch = small();
-    let mut running = Running::of(BufReader::new(Peer(Cursor::new(rest))), side % 4 == 0);
+    let mut running =
+        Running::of(BufReader::new(Peer(Cursor::new(rest))), u64::from(side % 4 == 0) * 2);
     let agent = running.agent(|id| tables::agent(switch, Some(id)));
     let went = agent
         .map(|_| ())

@@ -7,6 +7,7 @@
 
 use crate::config::{Config, RxRate, RxWorker};
 use crate::failure::Failure;
+use crate::takeover::sockets::Socket;
 use datapath::queues::{Change, Of, PortRef, QueuesConfig, Setting};
 use port::Port;
 use port::spec::{Kind, Spec};
@@ -49,6 +50,24 @@ pub(crate) enum Opening {
 /// Ports that are open and not yet a switch's, by their places.
 #[derive(Default)]
 pub(crate) struct Opened(BTreeMap<usize, Box<dyn Port>>);
+
+impl Opened {
+    /// Ports that another process had on the same interfaces receive by the sockets that it had. Says how many.
+    pub(crate) fn receive_by(&mut self, ports: &Ports, sockets: Vec<Socket>) -> usize {
+        let mut taken = 0;
+        for Socket { number, interface, socket } in sockets {
+            let is = |planned: &Planned| {
+                planned.number == number
+                    && matches!(&planned.spec.kind, Kind::AfPacket(name) if *name == interface)
+            };
+            let at = ports.all.iter().position(is);
+            if let Some(port) = at.and_then(|at| self.0.get_mut(&at)) {
+                taken += usize::from(port.receive_by(socket));
+            }
+        }
+        taken
+    }
+}
 
 /// Two processes may have it at a time. A capture that is written is made anew by who opens it, so it is not among them.
 fn is_shared(kind: &Kind) -> bool {

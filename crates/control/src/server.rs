@@ -171,7 +171,7 @@ impl Starting<'_> {
         &self,
         path: &Path,
         running: &mut Running<UnixStream>,
-        opened: Opened,
+        mut opened: Opened,
         mut begun: Box<dyn Begun + '_>,
     ) -> Result<(Ready, Paused), Failure> {
         let switch = self.switch;
@@ -186,6 +186,8 @@ impl Starting<'_> {
         switch.sync();
         running.connections(switch)?;
         let paused = running.stop(switch)?;
+        let sockets = opened.receive_by(self.ports, running.sockets()?);
+        tracing::debug!(sockets, "received by from here on");
         let described = self.ports.add(switch, opened)?;
         let controllers = controllers::join(self.config, switch, begun.start()?)?;
         let server = socket.map(|socket| self.serve(socket, &controllers)).transpose()?;

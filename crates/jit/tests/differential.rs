@@ -147,7 +147,12 @@ fn random_copies() {
     every(4402..4403, 100, &mut tally, &pipeline_of_copies);
     tally.print("random copies");
     assert!(tally.share() > 0.5, "only {:.1} % ran natively", 100.0 * tally.share());
-    assert!(tally.laid > 10_000 / parts() && tally.many > 500 / parts(), "{} {}", tally.laid, tally.many);
+    assert!(
+        tally.laid > 10_000 / parts() && tally.many > 500 / parts(),
+        "{} {}",
+        tally.laid,
+        tally.many
+    );
 }
 
 #[test]
@@ -156,7 +161,12 @@ fn random_groups() {
     every(part(0..150), 100, &mut tally, &pipeline_of_groups);
     tally.print("random groups");
     assert!(tally.share() > 0.5, "only {:.1} % ran natively", 100.0 * tally.share());
-    assert!(tally.laid > 1000 / parts() && tally.many > 100 / parts(), "{} {}", tally.laid, tally.many);
+    assert!(
+        tally.laid > 1000 / parts() && tally.many > 100 / parts(),
+        "{} {}",
+        tally.laid,
+        tally.many
+    );
 }
 
 /// Frames of every kind that a program of [`copies`] looks at, some cut short.
@@ -242,7 +252,12 @@ fn random_changes_between_outputs() {
     changing(part(0..16), 200, &mut tally);
     tally.print("changes between outputs");
     assert!(tally.share() > 0.9, "only {:.1} % ran natively", 100.0 * tally.share());
-    assert!(tally.laid > 10_000 / parts() && tally.many > 1000 / parts(), "{} {}", tally.laid, tally.many);
+    assert!(
+        tally.laid > 10_000 / parts() && tally.many > 1000 / parts(),
+        "{} {}",
+        tally.laid,
+        tally.many
+    );
 }
 
 const CHOOSER: &str = "\

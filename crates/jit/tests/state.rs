@@ -168,12 +168,22 @@ fn random(asks: bool, seeds: std::ops::Range<u64>) -> Tally {
 fn random_programs_with_state() {
     let tally = random(true, part(0..60));
     tally.print("with state");
-    assert!(tally.share() > 0.3 && tally.told > 2_000 / parts(), "{} {}", tally.share(), tally.told);
+    assert!(
+        tally.share() > 0.3 && tally.told > 2_000 / parts(),
+        "{} {}",
+        tally.share(),
+        tally.told
+    );
 }
 
 #[test]
 fn random_programs_that_tell() {
     let tally = random(false, part(0..60));
     tally.print("that tell");
-    assert!(tally.share() > 0.5 && tally.told > 5_000 / parts(), "{} {}", tally.share(), tally.told);
+    assert!(
+        tally.share() > 0.5 && tally.told > 5_000 / parts(),
+        "{} {}",
+        tally.share(),
+        tally.told
+    );
 }

@@ -50,6 +50,8 @@ pub struct AfPacket {
     watcher: Watcher,
     ifindex: Option<u32>,
     rx: Weak<OwnedFd>,
+    /// Of another process: what its receive queue goes on with.
+    handed: Option<OwnedFd>,
     tx: Vec<Weak<OwnedFd>>,
     totals: Totals,
     rx_dropped: u64,
@@ -80,6 +82,7 @@ impl AfPacket {
             watcher,
             ifindex: Some(link.index),
             rx: Weak::new(),
+            handed: None,
             tx: Vec::new(),
             totals: Totals::starting_at(link.stats),
             rx_dropped: 0,
@@ -191,14 +194,21 @@ impl Port for AfPacket {
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         let ifindex = self.present_ifindex()?;
         self.info.check_rx_queue(queue, self.rx.strong_count() > 0)?;
-        let open = || {
-            let fd = self.socket(RX_BUFFER_BYTES, 0)?;
-            packet::set_auxdata(fd.as_fd())?;
+        let stamped = |fd: OwnedFd| {
             match self.stamps {
                 StampedBy::Process => {}
                 StampedBy::Kernel => packet::set_stamps(fd.as_fd())?,
                 StampedBy::Device => packet::set_hardware_stamps(fd.as_fd())?,
             }
+            Ok(fd)
+        };
+        let handed = self.handed.take();
+        let open = || {
+            if let Some(fd) = handed {
+                return stamped(fd);
+            }
+            let fd = stamped(self.socket(RX_BUFFER_BYTES, 0)?)?;
+            packet::set_auxdata(fd.as_fd())?;
             packet::set_ignore_outgoing(fd.as_fd())?;
             packet::set_promiscuous(fd.as_fd(), ifindex)?;
             packet::bind(fd.as_fd(), ifindex, true)?;
@@ -226,6 +236,15 @@ impl Port for AfPacket {
             report: TxReport::default(),
             departed: None,
         }))
+    }
+
+    fn receiving(&self) -> Option<OwnedFd> {
+        self.rx.upgrade()?.try_clone().ok()
+    }
+
+    fn receive_by(&mut self, socket: OwnedFd) -> bool {
+        self.handed = Some(socket);
+        true
     }
 
     fn kernel_stats(&mut self) -> KernelStats {

@@ -4,7 +4,7 @@
 //! for all of them, so that a method that [`Port`] gains reaches the inner port through every wrapper.
 //! Checked by: the tests of the wrappers.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::marks::Marks;
@@ -75,6 +75,14 @@ impl<W: Around> Port for W {
     fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error> {
         let tx = self.inner_mut().tx_queue()?;
         Ok(self.around_tx(tx))
+    }
+
+    fn receiving(&self) -> Option<OwnedFd> {
+        self.inner().receiving()
+    }
+
+    fn receive_by(&mut self, socket: OwnedFd) -> bool {
+        self.inner_mut().receive_by(socket)
     }
 
     fn kernel_stats(&mut self) -> KernelStats {

@@ -1,6 +1,6 @@
 //! What a port is to the rest of the switch: a control side, and queues for workers.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use crate::burst::Burst;
 use crate::drops::{DropReason, Drops, TxReport};
@@ -167,6 +167,19 @@ pub trait Port: Send {
 
     /// Opens a transmit queue: one for each worker.
     fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error>;
+
+    /// Its socket, for a process that receives where this one stops: what comes meanwhile waits in it. None for kinds that
+    /// have none which two processes can share.
+    fn receiving(&self) -> Option<OwnedFd> {
+        None
+    }
+
+    /// The receive queue that is opened next goes on with a socket that such a port of another process, on the same interface,
+    /// [has](Self::receiving). False: this kind opens its own.
+    fn receive_by(&mut self, socket: OwnedFd) -> bool {
+        let _ = socket;
+        false
+    }
 
     /// What the kernel counted for this port since it was opened.
     fn kernel_stats(&mut self) -> KernelStats {

@@ -247,6 +247,41 @@ fn af_packet_survives_an_interface_made_anew() {
     assert_eq!(ping(&lab, "a", B, 10, "0.01"), 10);
 }
 
+/// Another port goes on with its socket: what waits in it comes once, and nothing that comes meanwhile is lost.
+#[test]
+fn af_packet_goes_on_with_the_socket_of_another() {
+    let Some(lab) = Lab::new() else { return };
+    lab.veth("a", "p1", A);
+    lab.at("a", &format!("ip neigh add {B} lladdr 02:00:00:00:00:02 dev eth0"));
+    let send = |n: u32| {
+        lab.at(
+            "a",
+            &format!("bash -c 'for i in $(seq {n}); do echo -n 123456789 >/dev/udp/{B}/9; done'"),
+        );
+    };
+    let open = || AfPacket::open("p1").expect("p1");
+    let (mut old, mut new) = lab.within("s", || (open(), open()));
+    assert!(old.receiving().is_none(), "it receives nothing yet");
+    let mut first = lab.within("s", || old.rx_queue(0).expect("a socket"));
+    let mut pool = Pool::new();
+    let mut count = |rx: &mut Box<dyn port::RxQueue>| {
+        let (mut burst, mut frames) = (Burst::new(), 0);
+        while rx.rx(&mut burst, &mut pool).expect("the interface is there") > 0 {
+            // Ethernet, IPv4, UDP, and what was sent.
+            frames += burst.drain().filter(|frame| frame.data().len() == 14 + 20 + 8 + 9).count();
+        }
+        frames
+    };
+    send(3);
+    assert_eq!(count(&mut first), 3);
+    send(4);
+    assert!(new.receive_by(old.receiving().expect("it receives")));
+    let mut second = lab.within("s", || new.rx_queue(0).expect("the same socket"));
+    drop((first, old));
+    send(5);
+    assert_eq!(count(&mut second), 9);
+}
+
 #[test]
 fn tap_survives_deletion_by_others() {
     let Some(lab) = Lab::new() else { return };

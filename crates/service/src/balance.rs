@@ -18,6 +18,7 @@
 
 mod elements;
 mod flow;
+pub(crate) mod settings;
 
 use crate::hash::fold;
 use std::fmt;

@@ -5,7 +5,7 @@
 //! time and needs no locks; whoever holds it sees to that.
 //!
 //! Elements of one *group* share an instance, made by the first of them. Settings that are one element's
-//! [own](catalogue::Setting::own) give each its [role](Element::role) there; in all others they agree.
+//! [own](crate::catalogue::Setting::own) give each its [role](Element::role) there; in all others they agree.
 //!
 //! # What a packet carries
 //!
@@ -19,7 +19,7 @@
 //! of a burst that have come to one call, and the pipeline's program does the rest. What an element
 //! [promises](Element::writes) decides whether the packet is parsed again.
 
-use crate::catalogue;
+use crate::catalogue::Error;
 pub use crate::conntrack::{Apart, Ticket};
 use crate::packet::{Carries, Packet};
 
@@ -144,9 +144,9 @@ pub trait Element: Send + Sync {
     ///
     /// # Errors
     /// Of most elements, for every key: nothing of them can be.
-    fn set(&self, settings: &[(String, String)]) -> Result<(), catalogue::Error> {
+    fn set(&self, settings: &[(String, String)]) -> Result<(), Error> {
         let (kind, allowed) = (self.name(), "nothing of it can");
-        let running = |key: &String| catalogue::Error::Running { kind, key: key.clone(), allowed };
+        let running = |key: &String| Error::Running { kind, key: key.clone(), allowed };
         settings.first().map_or(Ok(()), |(key, _)| Err(running(key)))
     }
 

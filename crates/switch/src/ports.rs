@@ -246,6 +246,16 @@ impl Switch {
         self.inner.settle_workers();
     }
 
+    /// Number, interface and receiving socket of the ports that have one which another process can go on with.
+    pub fn receiving_sockets(&self) -> Vec<(u32, String, OwnedFd)> {
+        let slots = self.inner.slots();
+        let socket = |slot: &Slot| {
+            let interface = slot.port.info().name.clone();
+            Some((slot.number, interface, slot.port.receiving()?))
+        };
+        slots.iter().filter_map(socket).collect()
+    }
+
     /// Removes a port. Its queues are closed when this returns, so that it can be opened anew.
     pub fn remove_port(&self, number: u32) -> Result<(), PortError> {
         self.remove_ports(&[number])

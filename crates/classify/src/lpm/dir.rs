@@ -30,9 +30,9 @@
 //! under 2^20, 4,096 and their blocks for a /8; sixteen times that under 2^24.
 //! Checked by: the unit test below, against a list; `tests/lpm.rs`.
 
+use super::bits::{NONE, nearest};
 use super::pages::map_zeroes;
-use super::{NONE, nearest};
-use crate::Hit;
+use crate::hit::Hit;
 use crate::simd::prefetch;
 
 /// Bits that a block covers.

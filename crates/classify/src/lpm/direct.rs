@@ -23,9 +23,9 @@
 
 #![allow(unsafe_code)]
 
+use super::bits::{BURST, NONE, narrow_of, nearest};
 use super::dir::Dir;
-use super::{BURST, NONE, narrow_of, nearest};
-use crate::Hit;
+use crate::hit::Hit;
 use crate::mask::{self, Window};
 use crate::rule::Field;
 use crate::simd::prefetch;

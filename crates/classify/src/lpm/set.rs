@@ -15,9 +15,9 @@
 //! Cost: update, that of the trie and of the index; a new index, one update per prefix.
 //! Checked by: the unit test below; `tests/lpm.rs`.
 
+use super::bits::{NONE, top_u32};
 use super::dir::Dir;
 use super::trie::{EMPTY, Trie};
-use super::{NONE, top_u32};
 
 /// Bits that [`Slots`] resolve.
 const SLOT_BITS: u32 = 16;

@@ -13,8 +13,8 @@
 
 use hashbrown::HashTable;
 
-use super::{NONE, top_u32};
-use crate::Hit;
+use super::bits::{NONE, top_u32};
+use crate::hit::Hit;
 use crate::mask;
 
 /// In the place of a slot's prefix length: the slot is not in use.

@@ -18,7 +18,8 @@
 //! update at most 22 nodes and three short blocks.
 //! Checked by: the unit test below, against a list; `tests/lpm.rs`.
 
-use super::{BURST, NONE, nearest, popcnt};
+use super::bits::{BURST, NONE, nearest};
+use super::popcnt;
 use crate::simd::prefetch;
 
 /// Bits a node covers.

@@ -15,7 +15,7 @@ use std::arch::x86_64::*;
 use std::hint::select_unpredictable;
 
 use super::{Each, Kernel, Lanes, Line, PHASE, Place, Plain, SPREAD, View};
-use crate::Hit;
+use crate::hit::Hit;
 
 #[inline]
 fn has_avx2() -> bool {

@@ -1,6 +1,7 @@
 //! The running process: what it hands over, and how it takes all back.
 
 use super::handover::{Handover, Phase};
+use super::sockets::{self, Socket};
 use super::wire::{Parts, STEPS, VERSION};
 use crate::controllers::openflow::OpenFlow;
 use crate::image;
@@ -79,6 +80,10 @@ pub(crate) trait Gives {
     fn changes(&mut self, out: &mut dyn Write) -> std::io::Result<()>;
     /// Packets stop.
     fn stop(&mut self) -> std::io::Result<()>;
+    /// Answers, by itself, with what ports receive by.
+    fn sockets(&mut self) -> std::io::Result<()> {
+        Err(Error::other("sockets go by a Unix socket"))
+    }
     /// It ends.
     fn finish(&mut self) -> std::io::Result<()>;
 }
@@ -97,6 +102,10 @@ pub(crate) fn converse(
         }
         let mut out = Parts::new(&mut to);
         let step = line.trim();
+        if step == "sockets" && stopped {
+            gives.sockets()?;
+            continue;
+        }
         match step {
             "entries" => gives.entries(&mut out)?,
             "connections" => gives.connections(&mut out)?,
@@ -176,6 +185,12 @@ impl Gives for Own<'_> {
         self.gone = Some(Vec::new());
         self.gone = Some(self.handover.ports().let_go(self.switch).map_err(Error::other)?);
         Ok(())
+    }
+
+    fn sockets(&mut self) -> std::io::Result<()> {
+        let all = self.switch.receiving_sockets().into_iter();
+        let all = all.map(|(number, interface, socket)| Socket { number, interface, socket });
+        sockets::send(self.client, &all.collect::<Vec<_>>())
     }
 
     fn finish(&mut self) -> std::io::Result<()> {

@@ -1,6 +1,7 @@
 //! The running process, as the new one sees it.
 
-use super::wire::{PART_MAX, STEPS, VERSION};
+use super::sockets::{self, Socket};
+use super::wire::{HANDS_SOCKETS, PART_MAX, STOPS, VERSION};
 use crate::dial::talk;
 use crate::failure::Failure;
 use of_pipeline::Agent;
@@ -26,8 +27,8 @@ const FEW: usize = 2000;
 /// The running process, as the new one sees it.
 pub struct Running<S> {
     stream: BufReader<S>,
-    /// It knows how to stop before it ends.
-    steps: bool,
+    /// What it is able to do: see the head of [`takeover`](super).
+    steps: u64,
     began: Instant,
 }
 
@@ -39,15 +40,24 @@ impl Running<UnixStream> {
     /// Asks the switch behind this control socket to hand over.
     pub(crate) fn begin(path: &Path) -> Result<Running<UnixStream>, Failure> {
         let (answer, stream) = talk(Some(path), "take_over", Value::Null)?;
-        let steps = answer["take_over"].as_u64().is_some_and(|steps| steps >= STEPS);
+        let steps = answer["take_over"].as_u64().unwrap_or(0);
         let timeouts = stream.get_ref().set_read_timeout(Some(ANSWER_MAX));
         timeouts.map_err(lost)?;
         Ok(Running::of(stream, steps))
     }
+
+    /// Behind [`stop`](Self::stop): what its ports receive by, in which frames wait.
+    pub(crate) fn sockets(&mut self) -> Result<Vec<Socket>, Failure> {
+        if self.steps < HANDS_SOCKETS {
+            return Ok(Vec::new());
+        }
+        let stream = self.stream.get_mut();
+        stream.write_all(b"sockets\n").and_then(|()| sockets::receive(&*stream)).map_err(lost)
+    }
 }
 
 impl<S: Read + Write> Running<S> {
-    pub(crate) fn of(stream: BufReader<S>, steps: bool) -> Running<S> {
+    pub(crate) fn of(stream: BufReader<S>, steps: u64) -> Running<S> {
         Running { stream, steps, began: Instant::now() }
     }
 
@@ -122,13 +132,13 @@ impl<S: Read + Write> Running<S> {
     /// Packets stop there: what has changed by then. From now on its ports are free.
     pub(crate) fn stop(&mut self, switch: &Switch) -> Result<Paused, Failure> {
         let since = Instant::now();
-        let changes = self.image(switch, if self.steps { "stop" } else { "finish" })?;
+        let changes = self.image(switch, if self.steps >= STOPS { "stop" } else { "finish" })?;
         Ok(Paused { since, before: since - self.began, changes })
     }
 
     /// Says that it is no more needed. There is no way back.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
-        if self.steps {
+        if self.steps >= STOPS {
             self.stream.get_mut().write_all(b"finish\n").map_err(lost)?;
         }
         Ok(())
@@ -136,7 +146,7 @@ impl<S: Read + Write> Running<S> {
 
     /// Waits until it has let go of all that it had.
     pub(crate) fn ended(mut self) {
-        if self.steps
+        if self.steps >= STOPS
             && let Err(error) = self.parts()
         {
             tracing::warn!(%error, "the process that was taken over has not said that it ends");

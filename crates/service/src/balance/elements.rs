@@ -1,8 +1,9 @@
 //! The balancers as elements: Maglev with affinity, and SoftFlow's eight buckets.
 
 use super::flow::Flows;
+use super::settings::set_backends;
 use super::{Balancer, Buckets, Flow, Health, Maglev, Memory, NUMBERS_MAX, not_zero};
-use crate::catalogue;
+use crate::catalogue::Error;
 use crate::element::{Element, Fate, Instance, Passing, Writes};
 use std::collections::HashMap;
 use std::fmt;
@@ -235,8 +236,8 @@ impl Element for Spread {
         Box::new(Spreading { backends: self.backends.clone(), changes: 0, balancer, flows })
     }
 
-    fn set(&self, settings: &[(String, String)]) -> Result<(), catalogue::Error> {
-        catalogue::set_backends(&self.backends, settings)
+    fn set(&self, settings: &[(String, String)]) -> Result<(), Error> {
+        set_backends(&self.backends, settings)
     }
 
     fn current(&self) -> Vec<(String, String)> {

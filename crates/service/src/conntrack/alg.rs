@@ -16,7 +16,7 @@
 //! Bounded: control connections, and one expectation for each, which ends after [`EXPECTED_SECONDS`].
 //! Checked by: the tests below, `tests/alg.rs`, `fuzz::conntrack`.
 
-use super::Direction;
+use super::state::Direction;
 use super::tuple::Tuple;
 use hashbrown::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -86,12 +86,20 @@
 //!
 //! Checked by: the tests below (the same packets to both trackers), `fuzz::image`.
 
+mod error;
+
+use super::gone::Gone;
 use super::lists::Queue;
 use super::record::{Flags, Notes, Progress, Record, Rest, Side};
-use super::{Role, TICK_SHIFT, Tracker, Tuple, queue, sctp, tcp, ticks};
+use super::time::{TICK_SHIFT, ticks};
+use super::told::queue;
+use super::tuple::{Role, Tuple};
+use super::{Tracker, sctp, tcp};
 use crate::nat::{Pool, PoolId, Ports};
 use wire::IpProtocol;
 use wire::crc32c::crc32c;
+
+pub use error::Error;
 
 const MAGIC: &[u8; 8] = b"millconn";
 const VERSION: u32 = 2;
@@ -126,79 +134,8 @@ mod bit {
     pub(super) const ALL: u16 = 127;
 }
 
-/// Connections that are gone, noted at most.
-const GONE_MAX: usize = 1 << 20;
 /// Of those, in one chunk: none takes more than 40 octets.
 const GONE_CHUNK: usize = 16 << 10;
-
-/// Connections of a watched tracker that are gone.
-#[derive(Debug, Default)]
-pub(crate) struct Gone {
-    tuples: Vec<Tuple>,
-}
-
-impl Gone {
-    /// One is gone. Of more than can be noted, the reader keeps some until their time is over.
-    pub(crate) fn note(&mut self, original: Tuple) {
-        if self.tuples.len() < GONE_MAX {
-            self.tuples.push(original);
-        }
-    }
-}
-
-/// Why an image cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// It does not begin as one.
-    #[error("this is no image of connections: it does not begin with \"millconn\"")]
-    Magic,
-    /// Made by another version.
-    #[error("the image is of version {0}; this program reads versions {VERSION_MIN} to {VERSION}")]
-    Version(u32),
-    /// It ends too early.
-    #[error("the image is cut short: it ends at octet {0}, before its end is told")]
-    Short(usize),
-    /// The checksum of the header is wrong.
-    #[error("the image is damaged: the header's checksum is wrong")]
-    Header,
-    /// The checksum of a chunk is wrong.
-    #[error("the image is damaged: the checksum of chunk {number} at octet {at} is wrong")]
-    Checksum {
-        /// Which chunk, counted.
-        number: u32,
-        /// Where it begins.
-        at: usize,
-    },
-    /// A chunk makes no sense where it is.
-    #[error("chunk {number} at octet {at}: {what}")]
-    Chunk {
-        /// Which chunk, counted.
-        number: u32,
-        /// Where it begins.
-        at: usize,
-        /// What is wrong.
-        what: &'static str,
-    },
-    /// A pool or connection makes no sense.
-    #[error("octet {at}: {what}")]
-    Entry {
-        /// Where it begins.
-        at: usize,
-        /// What is wrong.
-        what: &'static str,
-    },
-    /// It does not hold what it says.
-    #[error("the image says it has {said} connections, and has {has}")]
-    Count {
-        /// Its word.
-        said: u64,
-        /// What was found.
-        has: u64,
-    },
-    /// Something follows the end.
-    #[error("the image goes on behind its end, at octet {0}")]
-    Trailing(usize),
-}
 
 /// A connection, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use super::fragment::{Piece, Ticket};
 use super::tcp;
 use super::tuple::{Key, Message, Role, Tuple};
 use crate::packet::{Checksum, Fragment, Network, Offsets, Packet};
-use wire::checksum::Pseudo;
-use wire::{IpProtocol, checksum, icmpv4, ipv4, ipv6, sctp, udp};
+use wire::checksum::{self, Pseudo};
+use wire::{IpProtocol, icmpv4, ipv4, ipv6, sctp, udp};
 
 /// Whether a packet has its transport header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

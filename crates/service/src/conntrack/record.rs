@@ -16,7 +16,7 @@
 //! Invariants: a record on the free list has no flag set; an extension belongs to one record; a record without
 //! [`Flags::MARKED`] has neither mark nor label.
 
-use super::Direction;
+use super::state::Direction;
 use super::tuple::{Key, Role, Tuple};
 use wire::IpProtocol;
 

@@ -13,8 +13,8 @@
 //!
 //! Checked by: the tests below; `lab/conntrack` against the kernel.
 
-use super::Direction;
 use super::record::{Notes, Progress};
+use super::state::Direction;
 
 /// Where an association is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,8 +21,8 @@
 //!
 //! Checked by: the tests below; `lab/conntrack` against the kernel.
 
-use super::Direction;
 use super::record::{Notes, Progress, Side};
+use super::state::Direction;
 use wire::tcp::{Flags, Opt, Options};
 
 /// Where a connection is, judged by what was seen of both ends.

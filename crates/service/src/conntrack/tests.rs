@@ -1,5 +1,8 @@
 //! The tracker as a whole: against a list of connections, and hostile cases one by one.
 
+use super::lists::Queue;
+use super::record::{Notes, Progress};
+use super::time::{deadline_after, deadline_of, ticks};
 use super::*;
 use crate::craft::Frame;
 use crate::packet::Checksum;

@@ -1,0 +1,418 @@
+//! A burst through the tracker: what can be told of all packets first, the memory that they need, the usual ones at once.
+
+use super::Tracker;
+use super::index::Places;
+use super::parse::{Subject, Transport};
+use super::record::{Flags, NONE, Notes, Record};
+use super::request::{INVALID, Nat, Outcome, Request};
+use super::sight::{BURST, Seen, Sight};
+use super::state::{CtState, Direction};
+use super::time::{deadline_after, deadline_of, ticks};
+use super::told::told;
+use super::tuple::Key;
+use super::{parse, tcp};
+use crate::packet::{Carries, Packet};
+use crate::simd::prefetch;
+use std::ops::Range;
+use wire::IpProtocol;
+
+/// Packets that are taken through one stage together. So many are between asking the memory for something of a packet and needing
+/// it: some 200 ns of work.
+const LAG: usize = 8;
+
+const _: () = assert!(LAG < 64);
+/// Records looked at for expiry per packet, so that expiry keeps up with any rate of new ones.
+const STEPS_PER_PACKET: usize = 2;
+
+/// What became of a packet that changed nothing but its connection's place and time: its state, and the connection, which
+/// may have a mark or a label; none of one that is invalid.
+pub(super) struct Usual {
+    pub(super) state: CtState,
+    pub(super) at: u32,
+    pub(super) marked: bool,
+}
+
+impl Tracker {
+    /// Tracks a burst: `outcomes[n]` says what became of `packets[n]`. With translation, packets are
+    /// changed. Some expired connections are removed on the way.
+    ///
+    /// # Panics
+    /// If there are fewer outcomes than packets.
+    pub fn process(
+        &mut self,
+        now_ns: u64,
+        request: &Request,
+        packets: &mut [Packet<'_>],
+        outcomes: &mut [Outcome],
+    ) {
+        assert!(outcomes.len() >= packets.len(), "an outcome is needed for each packet");
+        let mut outcomes = outcomes.iter_mut();
+        self.process_each(now_ns, request, packets, |_, outcome| {
+            if let Some(to) = outcomes.next() {
+                *to = outcome;
+            }
+        });
+    }
+
+    /// The same for whatever carries packets; what became of each is told in their order.
+    #[inline]
+    pub fn process_each<'a, P: Carries<'a>>(
+        &mut self,
+        now_ns: u64,
+        request: &Request,
+        packets: &mut [P],
+        mut tell: impl FnMut(&mut P, Outcome),
+    ) {
+        for packets in packets.chunks_mut(BURST) {
+            self.burst(now_ns, request, packets, &mut tell);
+            self.expire(now_ns, packets.len() * STEPS_PER_PACKET);
+        }
+    }
+
+    pub(super) fn burst<'a, P: Carries<'a>>(
+        &mut self,
+        now_ns: u64,
+        request: &Request,
+        packets: &mut [P],
+        tell: &mut impl FnMut(&mut P, Outcome),
+    ) {
+        let now = ticks(now_ns);
+        self.apart.now = request.apart;
+        let plain = (request.mark.is_none() && request.label.is_none() && !request.force)
+            || !request.commit;
+        let rests = request.nat != Nat::None || !plain;
+        // Taken out and put back: what it holds of earlier bursts needs no clearing.
+        let mut sight = self.sight.take().unwrap_or_default();
+        sight.begin();
+        let mut odd = 0;
+        let len = packets.len();
+        let blocks = len.div_ceil(LAG);
+        let part = |block: usize| block * LAG..((block + 1) * LAG).min(len);
+        // One that no stage of is left is beyond them.
+        let before = |block: usize, n: usize| block.checked_sub(n).filter(|block| *block < blocks);
+        for block in 0..blocks + 3 {
+            if block < blocks {
+                let part = part(block);
+                sight.read(self, now, request.zone, part.start, &mut packets[part]);
+            }
+            if let Some(block) = before(block, 1) {
+                sight.find(self, part(block), rests);
+            }
+            if let Some(block) = before(block, 2) {
+                sight.find_elsewhere(self, part(block), request.zone);
+            }
+            let Some(block) = before(block, 3) else { continue };
+            for n in part(block) {
+                let carrier = &mut packets[n];
+                let (packet, hint) = (carrier.packet(), sight.hinted >> n & 1 != 0);
+                let Seen { key, places, likely } = &sight.seen[n % BURST];
+                let subject = if sight.odds >> n & 1 != 0 {
+                    odd += 1;
+                    sight.odd.get(odd - 1).copied().unwrap_or(Subject::Malformed)
+                } else {
+                    let usual = match plain {
+                        true => self.usual((now_ns, now), request.zone, key, *likely, packet),
+                        false => None,
+                    };
+                    if let Some(Usual { state, at, marked }) = usual {
+                        self.counters.hints_used += u64::from(hint);
+                        // What nobody asks of an outcome is not even made where it is seen to be told.
+                        match self.records.get(at as usize) {
+                            Some(_) if marked => tell(carrier, self.marked(at, state)),
+                            Some(record) => {
+                                let original = Some(record.original_v4());
+                                tell(carrier, Outcome { state, original, ..Outcome::default() });
+                            }
+                            None => tell(carrier, INVALID),
+                        }
+                        continue;
+                    }
+                    Subject::Flow { tuple: key.tuple(request.zone), transport: Transport::Whole }
+                };
+                let outcome = self.search(now_ns, now, request, packet, subject, hint, *places);
+                tell(carrier, outcome);
+            }
+        }
+        self.sight = Some(sight);
+    }
+
+    /// Asks for what lies beside a record, in one line or in two.
+    #[inline]
+    pub(super) fn prefetch_rest(&self, at: u32) {
+        if let Some(rest) = self.rests.get(at as usize) {
+            prefetch(rest);
+            prefetch(&rest.list);
+        }
+    }
+
+    /// Takes a packet whose key the connection at this place has, if nothing but the packet's place in it and its time are
+    /// to be noted: the connection was answered, or the packet goes the way of the first. None if not, and nothing has changed.
+    #[inline(always)]
+    pub(super) fn usual(
+        &mut self,
+        (now_ns, now): (u64, u32),
+        zone: u16,
+        key: &Key,
+        at: u32,
+        packet: &Packet<'_>,
+    ) -> Option<Usual> {
+        let record = self.records.get_mut(at as usize)?;
+        let direction = record.way_of(key, zone)?;
+        let flags = record.flags();
+        let (replied, assured) = (flags.has(Flags::REPLIED), flags.has(Flags::ASSURED));
+        if record.deadline <= now || !replied && direction == Direction::Reply {
+            return None;
+        }
+        let (timeout, assured, spared) = if key.protocol == IpProtocol::TCP {
+            if record.state != tcp::State::Established as u8 {
+                return None;
+            }
+            let segment = tcp::Segment::bare_ack(parse::payload(packet))?;
+            let mut notes = match record.last() {
+                Some((last_ack, last_end)) => Notes { last_ack, last_end, ..Notes::NEW },
+                None => self.rests.get(at as usize)?.notes,
+            };
+            let known = tcp::Known { replied, assured };
+            let state = tcp::State::Established;
+            let arrival = tcp::Arrival { state, direction, segment: &segment, known };
+            let rules = self.config.tcp_rules();
+            match tcp::bare_ack(&mut record.progress, &mut notes, arrival, rules) {
+                tcp::Decision::Accept { state: tcp::State::Established, timeout, assured } => {
+                    let spared = record.spared((notes.last_ack, notes.last_end));
+                    if spared == Flags::default() {
+                        self.note(at, notes.last_ack, notes.last_end);
+                    }
+                    (timeout, assured, spared)
+                }
+                decision => {
+                    // What was last said has not changed, but may be at the edge no more.
+                    self.note(at, notes.last_ack, notes.last_end);
+                    return Some(self.without_effect(now_ns, now, at, direction, decision));
+                }
+            }
+        } else {
+            let timeouts = &self.config.timeouts;
+            let stream = replied && now > record.stream_from();
+            (
+                Some(if stream { timeouts.udp_stream } else { timeouts.udp }),
+                stream,
+                Flags::default(),
+            )
+        };
+        let record = self.records.get_mut(at as usize)?;
+        // All at once: each would wait for the one before.
+        let mut flags = flags;
+        flags.touch();
+        flags.clear(Flags::AT_EDGE | Flags::UNNOTED);
+        flags.set(Flags::ASSURED.when(assured) | spared);
+        *record.flags_mut() = flags;
+        if let Some(timeout) = timeout {
+            let (before, deadline) = (record.deadline, deadline_of(now_ns, timeout));
+            // What was answered and is open waits in the wheel, what was not in a queue.
+            match replied {
+                true if !self.lists.is_nearer(now, before, deadline) => record.deadline = deadline,
+                false if (before..=before + deadline_after(1)).contains(&deadline) => {}
+                _ => self.refresh(now_ns, at, timeout),
+            }
+        }
+        Some(self.counted(at, flags, direction))
+    }
+
+    /// What a packet of a connection is told, and it is counted.
+    #[inline(always)]
+    pub(super) fn counted(&mut self, at: u32, flags: Flags, direction: Direction) -> Usual {
+        let state = told(flags, direction);
+        let established = state.contains(CtState::ESTABLISHED);
+        self.counters.established += u64::from(established);
+        self.counters.new += u64::from(!established);
+        Usual { state, at, marked: flags.has(Flags::MARKED) }
+    }
+
+    /// What a packet of a connection that may have a mark or a label is told.
+    #[cold]
+    pub(super) fn marked(&self, at: u32, state: CtState) -> Outcome {
+        let mut outcome = Outcome { state, ..Outcome::default() };
+        self.tell_rest(at, &mut outcome);
+        outcome
+    }
+
+    /// What the last segment has said is kept beside the record.
+    #[cold]
+    pub(super) fn note(&mut self, at: u32, last_ack: u32, last_end: u32) {
+        self.records[at as usize].flags_mut().clear(Flags::AT_EDGE | Flags::UNNOTED);
+        let notes = &mut self.rests[at as usize].notes;
+        (notes.last_ack, notes.last_end) = (last_ack, last_end);
+    }
+
+    /// A segment of such a connection that is outside its windows, or passes and changes nothing.
+    #[cold]
+    pub(super) fn without_effect(
+        &mut self,
+        now_ns: u64,
+        now: u32,
+        at: u32,
+        direction: Direction,
+        decision: tcp::Decision,
+    ) -> Usual {
+        let flags = self.records[at as usize].flags_mut();
+        flags.touch();
+        let flags = *flags;
+        if let tcp::Decision::Invalid { shorten } = decision {
+            self.doubt(now_ns, now, at, shorten);
+            self.counters.invalid += 1;
+            return Usual { state: INVALID.state, at: NONE, marked: false };
+        }
+        self.counted(at, flags, direction)
+    }
+
+    /// A connection may be out of step with its ends: it is not to outlive what is not acknowledged.
+    pub(super) fn doubt(&mut self, now_ns: u64, now: u32, at: u32, shorten: bool) {
+        let left = self.records[at as usize].deadline - now;
+        let at_most = self.config.timeouts.tcp.unacknowledged;
+        if shorten && left > deadline_after(at_most.max(120)) {
+            self.refresh(now_ns, at, at_most);
+        }
+    }
+
+    /// Looks for a packet's connection, and judges it.
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "what a packet's turn needs")]
+    pub(super) fn search(
+        &mut self,
+        now_ns: u64,
+        now: u32,
+        request: &Request,
+        packet: &mut Packet<'_>,
+        subject: Subject,
+        hint: bool,
+        places: Places,
+    ) -> Outcome {
+        let mut found = None;
+        if let Some(tuple) = subject.tuple() {
+            let mut places = places;
+            if hint {
+                found = self.named(packet.hint.mark, tuple);
+                match found {
+                    Some(_) => self.counters.hints_used += 1,
+                    None => self.counters.hints_stale += 1,
+                }
+                places = self.index.places(self.hasher.hash(tuple));
+            }
+            found = found.or_else(|| self.find(tuple, places));
+        }
+        self.judge(now_ns, now, request, packet, &subject, found)
+    }
+}
+
+impl Sight {
+    /// Reads packets, of which the first is the `first`-th, and asks for their buckets.
+    #[inline(never)]
+    pub(super) fn read<'a, P: Carries<'a>>(
+        &mut self,
+        of: &mut Tracker,
+        now: u32,
+        zone: u16,
+        first: usize,
+        packets: &mut [P],
+    ) {
+        let (hasher, generation) = (of.hasher, of.generation);
+        let check_checksums = of.config.check_checksums;
+        let (mut others, mut hinted) = (0, 0);
+        for (n, carrier) in (first..).zip(packets) {
+            let packet = carrier.packet();
+            let mut seen = Seen::NONE;
+            let hash = match parse::usual(packet, check_checksums) {
+                Some((key, other)) => {
+                    seen.key = key;
+                    others |= u64::from(other) << n;
+                    Some(hasher.hash_key(&key, zone))
+                }
+                None => self.read_odd(of, now, zone, n, packet),
+            };
+            if packet.hint.generation == generation {
+                hinted |= 1 << n;
+                seen.likely = packet.hint.mark;
+            } else if let Some(hash) = hash {
+                seen.places = of.index.places(hash);
+                of.index.prefetch(seen.places);
+            }
+            self.seen[n % BURST] = seen;
+        }
+        self.others |= others;
+        self.hinted |= hinted;
+    }
+
+    /// One that has no key: the hash of its tuple, if it has that.
+    #[cold]
+    pub(super) fn read_odd(
+        &mut self,
+        of: &mut Tracker,
+        now: u32,
+        zone: u16,
+        n: usize,
+        packet: &Packet<'_>,
+    ) -> Option<u64> {
+        let subject = of.subject(now, zone, packet);
+        let hash = subject.tuple().map(|tuple| of.hasher.hash(tuple));
+        self.odd.push(subject);
+        self.odds |= 1 << n;
+        self.others |= 1 << n;
+        hash
+    }
+
+    /// Asks for the records that buckets say, or for second buckets.
+    #[inline(never)]
+    pub(super) fn find(&mut self, of: &Tracker, packets: Range<usize>, rests: bool) {
+        let all = if rests { u64::MAX } else { 0 };
+        let (hinted, others) = (self.hinted, self.others | all);
+        for n in packets {
+            let Seen { places, likely, .. } = &mut self.seen[n % BURST];
+            if hinted >> n & 1 == 0 {
+                match of.index.likely(*places) {
+                    Some(at) => *likely = at,
+                    None => self.elsewhere |= 1 << n,
+                }
+            }
+            if let Some(record) = of.records.get(*likely as usize) {
+                prefetch(record);
+            }
+            if others >> n & 1 != 0 {
+                of.prefetch_rest(*likely);
+            }
+        }
+    }
+
+    /// Asks for the records that second buckets say. A hint that names another connection is one no more.
+    #[inline(always)]
+    pub(super) fn find_elsewhere(&mut self, of: &mut Tracker, packets: Range<usize>, zone: u16) {
+        let all = self.elsewhere | self.hinted & !self.odds;
+        let mut left = all >> packets.start & ((1 << packets.len()) - 1);
+        while left != 0 {
+            self.look_elsewhere(of, packets.start + left.trailing_zeros() as usize, zone);
+            left &= left - 1;
+        }
+    }
+
+    #[cold]
+    pub(super) fn look_elsewhere(&mut self, of: &mut Tracker, n: usize, zone: u16) {
+        let Seen { key, places, likely } = &mut self.seen[n % BURST];
+        if self.elsewhere >> n & 1 == 0 {
+            let tuple = key.tuple(zone);
+            let right = |record: &Record| record.way_of(key, zone).is_some();
+            if of.records.get(*likely as usize).is_some_and(right)
+                || of.named(*likely, &tuple).is_some()
+            {
+                return;
+            }
+            of.counters.hints_stale += 1;
+            self.hinted &= !(1 << n);
+            *places = of.index.places(of.hasher.hash_key(key, zone));
+        }
+        let found = of.index.likely(*places);
+        if let Some(at) = found.or_else(|| of.index.less_likely(*places)) {
+            *likely = at;
+            of.records.get(at as usize).iter().for_each(|record| prefetch(*record));
+            of.prefetch_rest(at);
+        }
+    }
+}
