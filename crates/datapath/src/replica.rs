@@ -17,6 +17,8 @@
 //! Checked by: `tests/replica.rs`, which compares every verdict with the interpreter on the plain
 //! [`ir::Pipeline`] (linear scan) under random updates.
 
+mod view;
+
 use crate::compiled::Code;
 use crate::engine::{Engine, Forward, Scratch, TableExplanation};
 use crate::lane::{Calls, Counts};
@@ -27,7 +29,7 @@ use crate::samples::{EVERY, Samples};
 use crate::tally::{Ran, Reason, Tally};
 use classify::{Hit, InsertError, Kind, Layout, Range, Rule, RuleError};
 use hashbrown::HashMap;
-use interp::{Externs, Input, Sink, Trace, View};
+use interp::{Externs, Input, Sink, Trace};
 use ir::{
     Action, ActionCall, ActionId, Bits, Entry, Group, GroupId, KeyMatch, MatchKind, MeterId,
     Pattern, Pipeline, Program, Select, Table, TableId, Update, ValueSetId, Verdict,
@@ -566,6 +568,13 @@ impl Index {
         table: &Table,
         key: &mut dyn FnMut(u16, &mut [u8]),
     ) -> Option<&Arc<Entry>> {
+        let (id, _) = self.find(table, key)?;
+        self.entries.get(&id).map(|held| &held.entry)
+    }
+
+    /// The entry that wins, and its action record.
+    #[inline]
+    fn find(&self, table: &Table, key: &mut dyn FnMut(u16, &mut [u8])) -> Option<(u32, u32)> {
         if self.entries.is_empty() {
             return None;
         }
@@ -584,9 +593,9 @@ impl Index {
             at += len;
         }
         let hit = self.table.lookup(packed);
-        let mut best = hit.is_hit().then_some(hit.entry);
+        let mut best = hit.is_hit().then_some((hit.entry, hit.action));
         for id in &self.unindexed {
-            let better = best.is_none_or(|b| self.place(table, *id) > self.place(table, b));
+            let better = best.is_none_or(|(b, _)| self.place(table, *id) > self.place(table, b));
             let mut value = |at: u16| {
                 let width = table.key[usize::from(at)].width;
                 let mut bytes: SmallVec<[u8; KEY_INLINE]> = SmallVec::new();
@@ -595,11 +604,13 @@ impl Index {
                 Bits::from_be_bytes(&bytes, width)
             };
             let mut all = |e: &Entry| e.matches.iter().all(|m| m.pattern.matches(&value(m.key)));
-            if better && self.entries.get(id).is_some_and(|held| all(&held.entry)) {
-                best = Some(*id);
+            if let Some(held) = self.entries.get(id).filter(|_| better)
+                && all(&held.entry)
+            {
+                best = Some((*id, held.record));
             }
         }
-        best.and_then(|id| self.entries.get(&id)).map(|held| &held.entry)
+        best
     }
 }
 
@@ -1008,38 +1019,6 @@ impl jit::Tables for Nodes<'_> {
     #[inline]
     fn groups(&self) -> abi::Groups<'_> {
         self.replica.chunks.view(self.live)
-    }
-}
-
-impl View for Replica {
-    fn program(&self) -> &Arc<Program> {
-        &self.program
-    }
-
-    fn action(&self, id: ActionId) -> Option<&Action> {
-        let own = self.program.actions.get(id.index());
-        own.or_else(|| self.actions.get(&id)).map(|a| &**a)
-    }
-
-    fn lookup(&self, table: TableId, key: &mut dyn FnMut(u16) -> Bits) -> Option<&Entry> {
-        self.tables[table.index()].lookup(&self.program.tables[table.index()], key).map(|e| &**e)
-    }
-
-    fn lookup_packed(&self, table: TableId, key: &mut dyn FnMut(u16, &mut [u8])) -> Option<&Entry> {
-        let of = &self.program.tables[table.index()];
-        self.tables[table.index()].lookup_packed(of, key).map(|e| &**e)
-    }
-
-    fn default_action(&self, table: TableId) -> &ActionCall {
-        &self.tables[table.index()].default
-    }
-
-    fn group(&self, id: GroupId) -> Option<&Group> {
-        self.groups.get(&id).map(|g| &**g)
-    }
-
-    fn value_set(&self, id: ValueSetId) -> &[Select] {
-        &self.value_sets[id.index()]
     }
 }
 

@@ -110,9 +110,13 @@ impl Worker {
             Begins::Action(action, args) => Start::Action(action, args),
         };
         let input = Input { bytes, in_port, now_ns, start };
-        let mut resumed = Resumed::new(&mut externs, counted, said);
         (self.scratch.ran, self.scratch.reason) = (Ran::Interpreter, None);
-        let verdict = held.forward.run(&mut self.scratch, input, &mut resumed, &mut collector);
+        let verdict = if counted == 0 && said.is_none() {
+            held.forward.run(&mut self.scratch, input, &mut externs, &mut collector)
+        } else {
+            let mut resumed = Resumed::new(&mut externs, counted, said);
+            held.forward.run(&mut self.scratch, input, &mut resumed, &mut collector)
+        };
         let late = externs.late;
         for reason in &collector.refused {
             cell.count_drop(*reason, 1);
