@@ -219,21 +219,29 @@ impl Round {
         }
     }
 
-    /// As [`Round::compare`], for one key; also the lanes that match it.
+    /// As [`Round::compare`], for one key; also the lanes that match it, up to the first of which nothing is demanded
+    /// besides.
     pub(crate) fn compare_one(&self, level: Level, key: &[u8], best: u32) -> (u32, [u8; LANES]) {
-        let burst = self.burst(key, key.len(), 1);
-        let (mut matched, mut best) = ([[0; LANES]], [best]);
+        assert!(self.reach <= key.len(), "a word that is compared lies inside a key");
+        let mut matched = [0; LANES];
         match level.0 {
-            Set::Plain => plain::compare(&self.blocks, &burst, &mut matched),
-            // SAFETY: as in `compare`.
+            Set::Plain => plain::compare_one(self, key, &mut matched),
+            // SAFETY: levels are made by `Level::all` alone, which has seen that the processor has AVX2; the columns' reach
+            // was checked.
             #[cfg(target_arch = "x86_64")]
-            Set::Avx2 => unsafe { x86::compare_256(&self.blocks, &burst, &mut matched) },
-            // SAFETY: as in `compare`.
+            Set::Avx2 => unsafe { x86::compare_one_256(self, key, &mut matched) },
+            // SAFETY: as above, with AVX-512.
             #[cfg(target_arch = "x86_64")]
-            Set::Avx512 => unsafe { x86::compare_512(&self.blocks, &burst, &mut matched) },
+            Set::Avx512 => unsafe { x86::compare_one_512(self, key, &mut matched) },
         }
-        plain::rank(self, &matched, &mut best);
-        (best[0], matched[0])
+        let mut best = [best];
+        plain::rank(self, &[matched], &mut best);
+        (best[0], matched)
+    }
+
+    /// Lanes of this block match, and none further on is better.
+    fn is_enough(&self, block: usize, lanes: u8) -> bool {
+        u64::from(lanes) << (LANES * block) & self.sure != 0
     }
 
     fn burst<'a>(&self, keys: &'a [u8], stride: usize, count: usize) -> Burst<'a> {
@@ -260,6 +268,19 @@ mod plain {
         for (best, &lanes) in best.iter_mut().zip(matched) {
             let lanes = u64::from_le_bytes(lanes) & round.sure | 1 << NOBODY;
             *best = round.ranks.0[lanes.trailing_zeros() as usize].min(*best);
+        }
+    }
+
+    /// The definition of what one key is compared to.
+    pub(super) fn compare_one(round: &Round, key: &[u8], to: &mut [u8; LANES]) {
+        let burst = Burst { keys: key, stride: key.len().max(1), count: 1 };
+        for (at, block) in round.blocks.iter().enumerate() {
+            let mut matched = [[0; LANES]];
+            compare(std::slice::from_ref(block), &burst, &mut matched);
+            to[at] = matched[0][0];
+            if round.is_enough(at, to[at]) {
+                break;
+            }
         }
     }
 
@@ -361,6 +382,69 @@ mod x86 {
             }
             let equal = _mm512_testn_epi64_mask(differs, differs);
             to[at] = if FIRST { equal } else { equal & to[at] };
+        }
+    }
+
+    /// As [`plain::compare_one`](super::plain::compare_one).
+    ///
+    /// # Safety
+    ///
+    /// Every column's word lies inside the key.
+    #[target_feature(enable = "avx512f,avx512cd,avx512dq")]
+    pub(super) unsafe fn compare_one_512(round: &Round, key: &[u8], to: &mut [u8; LANES]) {
+        // SAFETY: eight words are 64 bytes.
+        let load = |words: &[u64; LANES]| unsafe { _mm512_loadu_si512(words.as_ptr().cast()) };
+        for ((at, block), to) in round.blocks.iter().enumerate().zip(to) {
+            let mut differs = _mm512_setzero_si512();
+            for column in &block.columns {
+                // SAFETY: the caller's promise.
+                let key = unsafe {
+                    key.as_ptr().add(column.offset as usize).cast::<i64>().read_unaligned()
+                };
+                let key = _mm512_set1_epi64(key);
+                let (mask, value) = (load(&column.mask), load(&column.value));
+                // Key and mask, exclusive or value.
+                let d = _mm512_ternarylogic_epi64::<0x6a>(key, mask, value);
+                differs = _mm512_or_si512(differs, d);
+            }
+            *to = _mm512_testn_epi64_mask(differs, differs);
+            if round.is_enough(at, *to) {
+                break;
+            }
+        }
+    }
+
+    /// As [`plain::compare_one`](super::plain::compare_one).
+    ///
+    /// # Safety
+    ///
+    /// Every column's word lies inside the key.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn compare_one_256(round: &Round, key: &[u8], to: &mut [u8; LANES]) {
+        let load = |words: &[u64; LANES]| {
+            let at = words.as_ptr().cast::<__m256i>();
+            // SAFETY: eight words are twice 32 bytes.
+            unsafe { [_mm256_loadu_si256(at), _mm256_loadu_si256(at.add(1))] }
+        };
+        for ((at, block), to) in round.blocks.iter().enumerate().zip(to) {
+            let mut equal = [_mm256_set1_epi64x(-1); 2];
+            for column in &block.columns {
+                // SAFETY: the caller's promise.
+                let key = unsafe {
+                    key.as_ptr().add(column.offset as usize).cast::<i64>().read_unaligned()
+                };
+                let key = _mm256_set1_epi64x(key);
+                let (mask, value) = (load(&column.mask), load(&column.value));
+                for half in 0..2 {
+                    let same = _mm256_cmpeq_epi64(_mm256_and_si256(key, mask[half]), value[half]);
+                    equal[half] = _mm256_and_si256(equal[half], same);
+                }
+            }
+            let [low, high] = equal.map(|half| _mm256_movemask_pd(_mm256_castsi256_pd(half)) as u8);
+            *to = low | high << 4;
+            if round.is_enough(at, *to) {
+                break;
+            }
         }
     }
 
@@ -496,7 +580,11 @@ mod tests {
                             };
                             let key = &key[..stride];
                             let one = round.compare_one(level, key, 150);
-                            assert_eq!(one, (best, got));
+                            // Behind the first sure one no more blocks are looked at.
+                            let first = (u64::from_le_bytes(got) & round.sure).trailing_zeros();
+                            let seen = u64::MAX >> (56 - (first / 8 * 8).min(56));
+                            let seen = u64::from_le_bytes(got) & seen;
+                            assert_eq!(one, (best, seen.to_le_bytes()), "{level:?}");
                             let met: Vec<&Lane<'_>> = lanes.iter().filter(meets).collect();
                             let bits = met.iter().map(|lane| 1 << ((lane.rank - 100) / 3));
                             assert_eq!(u64::from_le_bytes(got), bits.sum::<u64>(), "{level:?}");

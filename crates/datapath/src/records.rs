@@ -94,6 +94,13 @@ impl Records {
         &self.calls[record as usize].call
     }
 
+    /// The action that a record stands for, and its arguments' words.
+    #[inline]
+    pub fn what(&self, record: u32) -> (ActionId, &[u64]) {
+        let at = record as usize * self.stride;
+        (self.calls[record as usize].call.action, &self.words[at + 1..at + self.stride])
+    }
+
     /// The record of a call, with one more user.
     pub fn acquire(&mut self, call: &ActionCall) -> u32 {
         if let Some(record) = self.by_call.get(call) {

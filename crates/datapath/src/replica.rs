@@ -12,6 +12,7 @@ mod engine;
 mod index;
 mod step;
 mod structures;
+mod view;
 
 pub use self::engine::InterpEngine;
 pub(crate) use self::structures::{RebuildInput, Replacement, StructureChoice};
@@ -29,11 +30,8 @@ use crate::samples::EVERY;
 use crate::tally::{Ran, Reason, Tally};
 use classify::{Hit, Kind, Rule};
 use hashbrown::HashMap;
-use interp::{Externs, Input, Sink, Trace, View};
-use ir::{
-    Action, ActionCall, ActionId, Bits, Entry, Group, GroupId, MeterId, Program, Select, TableId,
-    ValueSetId, Verdict,
-};
+use interp::{Externs, Input, Sink, Trace};
+use ir::{Action, ActionId, Entry, Group, GroupId, MeterId, Program, Select, TableId, Verdict};
 use plan::Model;
 use plan::choose::{self, Refused, TablePlan};
 use smallvec::SmallVec;
@@ -433,38 +431,6 @@ impl jit::Tables for Nodes<'_> {
     #[inline]
     fn groups(&self) -> abi::Groups<'_> {
         self.replica.chunks.view(self.live)
-    }
-}
-
-impl View for Replica {
-    fn program(&self) -> &Arc<Program> {
-        &self.program
-    }
-
-    fn action(&self, id: ActionId) -> Option<&Action> {
-        let own = self.program.actions.get(id.index());
-        own.or_else(|| self.actions.get(&id)).map(|a| &**a)
-    }
-
-    fn lookup(&self, table: TableId, key: &mut dyn FnMut(u16) -> Bits) -> Option<&Entry> {
-        self.tables[table.index()].lookup(&self.program.tables[table.index()], key).map(|e| &**e)
-    }
-
-    fn lookup_packed(&self, table: TableId, key: &mut dyn FnMut(u16, &mut [u8])) -> Option<&Entry> {
-        let of = &self.program.tables[table.index()];
-        self.tables[table.index()].lookup_packed(of, key).map(|e| &**e)
-    }
-
-    fn default_action(&self, table: TableId) -> &ActionCall {
-        &self.tables[table.index()].default
-    }
-
-    fn group(&self, id: GroupId) -> Option<&Group> {
-        self.groups.get(&id).map(|g| &**g)
-    }
-
-    fn value_set(&self, id: ValueSetId) -> &[Select] {
-        &self.value_sets[id.index()]
     }
 }
 

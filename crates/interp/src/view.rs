@@ -5,11 +5,31 @@
 //! for all others.
 
 use ir::{
-    Action, ActionCall, ActionId, Bits, Entry, Group, GroupId, Pipeline, Program, Select, TableId,
-    ValueSetId,
+    Action, ActionCall, ActionId, Bits, Entry, EntryId, Group, GroupId, Pipeline, Program, Select,
+    TableId, ValueSetId,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
+
+/// What a lookup came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// The entry that won, if one matched.
+    pub entry: Option<EntryId>,
+    /// What is to be done.
+    pub action: ActionId,
+    /// With what.
+    pub args: Args<'a>,
+}
+
+/// Arguments of an action.
+#[derive(Clone, Copy, Debug)]
+pub enum Args<'a> {
+    /// As values.
+    Values(&'a [Bits]),
+    /// One behind the other, each in as many 64-bit words as it takes, least significant first; more words may follow.
+    Words(&'a [u64]),
+}
 
 /// One version of a pipeline.
 pub trait View {
@@ -35,6 +55,13 @@ pub trait View {
             key(at, &mut bytes);
             Bits::from_be_bytes(&bytes, width)
         })
+    }
+
+    /// What a table says of a packet; `key` as above.
+    fn find(&self, table: TableId, key: &mut dyn FnMut(u16, &mut [u8])) -> Found<'_> {
+        let entry = self.lookup_packed(table, key);
+        let call = entry.map_or_else(|| self.default_action(table), |entry| &entry.action);
+        Found { entry: entry.map(|e| e.id), action: call.action, args: Args::Values(&call.args) }
     }
 
     /// What happens when no entry of the table matches.

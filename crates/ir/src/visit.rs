@@ -48,6 +48,13 @@ impl Program {
     }
 }
 
+impl Op {
+    /// Calls `f` on every expression of this operation and of those inside it, those inside of others after them.
+    pub fn exprs_mut(&mut self, f: &mut dyn FnMut(&mut Expr)) {
+        op(self, f);
+    }
+}
+
 fn transition(next: &mut Transition, f: Change<'_>) {
     if let Transition::Select { keys, cases } = next {
         keys.iter_mut().for_each(|e| expr(e, f));

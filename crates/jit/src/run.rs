@@ -123,6 +123,11 @@ pub struct Said {
 impl Said {
     /// Nothing.
     pub const NONE: Said = Said { calls: Vec::new(), did: Vec::new() };
+
+    /// It was told nothing.
+    pub fn is_none(&self) -> bool {
+        self.calls.is_empty() && self.did.is_empty()
+    }
 }
 
 /// What a service has said of a packet, and made of it.

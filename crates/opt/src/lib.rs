@@ -12,18 +12,21 @@
 //! | [`contents()`] | the summary of a pipeline |
 //! | `specialise` | first: what packets can reach, and all that follows from known bits |
 //! | `thread_jumps`, `merge_blocks`, `drop_unreachable` | fewer, longer blocks |
+//! | `calls` | in front of all: what is called as a copy of blocks that lead back |
 //! | [`unroll`], [`residual`] | what follows a service as a copy of the pipeline; what is left of tables there |
 //! | `drop_checksums`, `drop_dead_writes`, `cut_parser` | what nobody looks at |
 //! | `join_slices` | fields written whole |
 //! | `known`, `state`, `simplify` | known bits; facts at a place; expressions under facts |
 //! | `uses`, `set`, `mark` | what live code reads and writes; sets; operations that must not go |
 //!
-//! Invariants: what comes out obeys the verifier; ids stay, dead things are emptied. A lookup is
+//! Invariants: what comes out obeys the verifier (but that copies of tables name default actions of the pipeline, not the
+//! copies of these, which are what they do); ids stay, dead things are emptied. A lookup is
 //! never removed, since tables count them.
 //! Cost: proportional to the live part of the program, but for one copy of its declarations.
 //! Checked by: `tests/oracle.rs`, random pipelines and packets before and after every pass;
 //! `tests/openflow.rs`, the same for OpenFlow, and what is left of whole use cases.
 
+mod calls;
 mod contents;
 mod cut_parser;
 mod drop_checksums;
@@ -196,6 +199,8 @@ options! {
     fold,
     /// Arguments that all calls of an action share count as constants in it.
     arguments,
+    /// Lays what a call leads to out as a copy of blocks that lead back.
+    calls,
     /// Lays what follows a service out as a copy of the pipeline.
     unroll,
     /// Looks only at what is left of tables there.
@@ -234,6 +239,8 @@ pub struct Bail {
     pub copies: bool,
     /// `Op::Service`.
     pub services: bool,
+    /// `Op::Service` among what is done on a copy in place.
+    pub copied_services: bool,
 }
 
 impl Bail {
@@ -246,6 +253,7 @@ impl Bail {
         calls: true,
         copies: true,
         services: true,
+        copied_services: true,
     };
 
     /// The packet is given up here.
@@ -308,6 +316,15 @@ pub fn optimise_with(
 ) -> Optimised {
     if !options.reach || calls(program, contents, options.bail) {
         return as_it_was(program, contents);
+    }
+    // Copies are either for calls or for what follows services.
+    if options.calls && options.bail.calls && !(options.unroll && unroll::may(program, contents)) {
+        if let Some((laid, held)) = calls::lay_out(program, contents) {
+            let copies = laid.tables.len() / program.tables.len().max(1) - 1;
+            let mut work = specialise::specialise(&laid, &held, options);
+            work.note("calls", format!("{copies} calls laid out"));
+            return passes(work, options);
+        }
     }
     // A packet may go on from the last copy: then more of them serve, up to a bound.
     let mut copies = 2;
@@ -406,8 +423,7 @@ fn calls(program: &Program, contents: &Contents, bail: Bail) -> bool {
                 | Op::Reparse
                 | Op::Resubmit { .. }
                 | Op::Recirculate { .. }
-                | Op::Service { .. }
-        );
+        ) || matches!(op, Op::Service { .. }) && !bail.copied_services;
         let unknown = matches!(op, Op::Group { .. }) && contents.buckets.is_none();
         (kind || unknown) && !bail.at(op)
     };

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use crate::Contents;
 
 /// A copy's actions have numbers from here on, times the copy's.
-const ACTIONS: u32 = 1 << 24;
+pub(crate) const ACTIONS: u32 = 1 << 24;
 /// Copies at most.
 pub(crate) const COPIES_MAX: usize = 9;
 
@@ -49,6 +49,11 @@ pub fn original_service(service: ServiceId, services: usize) -> ServiceId {
 /// The copy of a pipeline's action that belongs to the same copy of the pipeline as another does.
 pub(crate) fn beside(action: ActionId, other: ActionId) -> ActionId {
     ActionId(action.0 + other.0 / ACTIONS * ACTIONS)
+}
+
+/// An action of the pipeline, in a copy.
+pub(crate) fn beside_copy(action: ActionId, copy: usize) -> ActionId {
+    ActionId(action.0 + copy as u32 * ACTIONS)
 }
 
 /// The action of the pipeline that a copy's is one of.
@@ -373,7 +378,7 @@ fn metas(e: &Expr, found: &mut BTreeSet<MetaId>) {
 }
 
 /// Metadata that an operation itself writes to.
-fn writes(op: &Op, f: &mut dyn FnMut(MetaId)) {
+pub(crate) fn writes(op: &Op, f: &mut dyn FnMut(MetaId)) {
     let mut field = |field: &FieldRef| {
         if let FieldRef::Meta(meta) = field {
             f(*meta);

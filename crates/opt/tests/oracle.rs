@@ -40,6 +40,7 @@ fn options(rng: &mut Rng) -> Options {
             calls: bit(),
             copies: bit(),
             services: bit(),
+            copied_services: bit(),
         };
     }
     options

@@ -5,7 +5,7 @@ mod common;
 
 use common::check;
 use ir::{BlockId, Op, Pipeline, Terminator};
-use opt::{Optimised, Options, contents};
+use opt::{Bail, Optimised, Options, contents};
 
 const HEADERS: &str = "
     type h { kind: 8; a: 8; b: 16 }
@@ -60,6 +60,60 @@ fn a_test_that_was_decided_goes_and_so_does_what_it_led_to() {
     assert_eq!(block(&o, 0), ["output 1"]);
     assert!(block(&o, 1).is_empty() && block(&o, 2).is_empty());
     assert_eq!(o.program.blocks[0].end, Terminator::Exit);
+}
+
+/// The same, where calls are given up.
+fn without_calls(text: &str) -> Optimised {
+    let pipeline = pipeline(text);
+    let packets: Vec<(u32, Vec<u8>)> = (0..8).map(|n| (n, vec![n as u8; 6])).collect();
+    let bail = Bail { calls: true, ..Bail::default() };
+    let options = Options { bail, ..Options::default() };
+    let summary = contents(&pipeline);
+    check(&pipeline, &summary, options, &packets, text);
+    opt::optimise(pipeline.program(), &summary, &options)
+}
+
+/// Some operation is a call.
+fn calls(o: &Optimised) -> bool {
+    let blocks = o.program.blocks.iter().map(|block| &block.ops);
+    let bodies = o.actions.values().map(|action| &action.body);
+    let mut found = false;
+    for ops in blocks.chain(bodies) {
+        ops.iter().for_each(|op| op.visit(&mut |op| found |= matches!(op, Op::Call { .. })));
+    }
+    found
+}
+
+#[test]
+fn what_is_called_is_laid_out_and_leads_back() {
+    let o = without_calls(
+        "action called { m8 = 1 }
+         action gone { drop no_output }
+         action there(port: 32) { call c until d; output port; m8 = 2; goto d }
+         table t { key std.in_port exact; default gone }
+         table u { key std.in_port exact; default gone }
+         block a { apply t hit d miss d }
+         block c { apply u hit d miss d }
+         block d { if m8 == 1 { output 9 }; end }
+         entry t 1 => there(5)
+         entry t 2 => there(6)
+         entry u 1 => called",
+    );
+    assert!(!calls(&o));
+    // What is called is applied by the copy alone: nothing else leads there.
+    let applies = |b: &&ir::Block| matches!(b.end, Terminator::Apply { .. });
+    assert_eq!(o.program.blocks.iter().filter(applies).count(), 2);
+}
+
+#[test]
+fn a_call_that_calls_itself_stays_one_in_the_end() {
+    let o = without_calls(
+        "action again { call a until d; output 1 }
+         table t { key std.in_port exact; default again }
+         block a { apply t hit d miss d }
+         block d { end }",
+    );
+    assert!(calls(&o));
 }
 
 #[test]

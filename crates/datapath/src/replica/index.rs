@@ -424,6 +424,17 @@ impl Index {
         table: &Table,
         key: &mut dyn FnMut(u16, &mut [u8]),
     ) -> Option<&Arc<Entry>> {
+        let (id, _) = self.find(table, key)?;
+        self.entries.get(&id).map(|held| &held.entry)
+    }
+
+    /// The entry that wins, and its action record.
+    #[inline]
+    pub(super) fn find(
+        &self,
+        table: &Table,
+        key: &mut dyn FnMut(u16, &mut [u8]),
+    ) -> Option<(u32, u32)> {
         if self.entries.is_empty() {
             return None;
         }
@@ -442,9 +453,9 @@ impl Index {
             at += len;
         }
         let hit = self.table.lookup(packed);
-        let mut best = hit.is_hit().then_some(hit.entry);
+        let mut best = hit.is_hit().then_some((hit.entry, hit.action));
         for id in &self.unindexed {
-            let better = best.is_none_or(|b| self.place(table, *id) > self.place(table, b));
+            let better = best.is_none_or(|(b, _)| self.place(table, *id) > self.place(table, b));
             let mut value = |at: u16| {
                 let width = table.key[usize::from(at)].width;
                 let mut bytes: SmallVec<[u8; KEY_INLINE]> = SmallVec::new();
@@ -453,11 +464,13 @@ impl Index {
                 Bits::from_be_bytes(&bytes, width)
             };
             let mut all = |e: &Entry| e.matches.iter().all(|m| m.pattern.matches(&value(m.key)));
-            if better && self.entries.get(id).is_some_and(|held| all(&held.entry)) {
-                best = Some(*id);
+            if let Some(held) = self.entries.get(id).filter(|_| better)
+                && all(&held.entry)
+            {
+                best = Some((*id, held.record));
             }
         }
-        best.and_then(|id| self.entries.get(&id)).map(|held| &held.entry)
+        best
     }
 }
 

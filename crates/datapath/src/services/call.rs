@@ -115,6 +115,6 @@ pub trait Service: Send + Sync {
 /// Writes a number into a result of whatever width it was declared with.
 pub(crate) fn answer(results: &mut [Bits], at: usize, value: impl Into<u128>) {
     if let Some(result) = results.get_mut(at) {
-        *result = Bits::from_u128(value.into(), 128).cast(result.width());
+        *result = Bits::from_u128(value.into(), result.width());
     }
 }

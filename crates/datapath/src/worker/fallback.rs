@@ -121,9 +121,13 @@ impl Run {
             StartPoint::Action(action, args) => Start::Action(action, args),
         };
         let input = Input { bytes, in_port, now_ns, start };
-        let mut resumed = Resumed::new(&mut externs, counted, answers);
         (self.scratch.ran, self.scratch.reason) = (Ran::Interpreter, None);
-        let verdict = held.forward.run(&mut self.scratch, input, &mut resumed, &mut collector);
+        let verdict = if counted == 0 && answers.is_none() {
+            held.forward.run(&mut self.scratch, input, &mut externs, &mut collector)
+        } else {
+            let mut resumed = Resumed::new(&mut externs, counted, answers);
+            held.forward.run(&mut self.scratch, input, &mut resumed, &mut collector)
+        };
         let late = externs.late;
         let notified = collector.count(from.cell(self.index));
         RunResult {

@@ -47,9 +47,63 @@ pub(crate) struct ActionCode {
     pub(crate) entry: Option<Entry>,
     /// It does nothing, or ends the pass at once.
     pub(crate) idle: bool,
+    /// Words of its arguments.
+    pub(crate) words: usize,
     /// It changes nothing of the packet but these words of metadata; none if it changes more.
     pub(crate) writes: Option<SmallVec<[Range<usize>; 2]>>,
     _made: Option<Arc<Made>>,
+}
+
+/// Actions by their numbers: nearly all are small.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Actions {
+    low: Vec<Option<ActionCode>>,
+    high: HashMap<ActionId, ActionCode, FixedState>,
+}
+
+/// Numbers below this are places in a list.
+const LOW_MAX: u32 = 1 << 14;
+
+impl Actions {
+    #[inline]
+    pub(crate) fn get(&self, id: ActionId) -> Option<&ActionCode> {
+        match self.low.get(id.index()) {
+            Some(action) => action.as_ref(),
+            None => self.high.get(&id),
+        }
+    }
+
+    fn insert(&mut self, id: ActionId, action: ActionCode) {
+        if id.0 >= LOW_MAX {
+            self.high.insert(id, action);
+            return;
+        }
+        if self.low.len() <= id.index() {
+            self.low.resize_with(id.index() + 1, || None);
+        }
+        self.low[id.index()] = Some(action);
+    }
+
+    fn values(&self) -> impl Iterator<Item = &ActionCode> {
+        self.low.iter().flatten().chain(self.high.values())
+    }
+}
+
+/// A key field.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyCode {
+    /// As many as its value takes.
+    pub(crate) bytes: usize,
+    pub(crate) how: How,
+}
+
+/// How a key field's value is found.
+#[derive(Clone, Debug)]
+pub(crate) enum How {
+    /// These bits of a word.
+    Word(usize, u64),
+    /// A function writes it.
+    Code(Entry),
 }
 
 /// A hash that groups choose by.
@@ -74,12 +128,12 @@ pub struct Code {
     pub(crate) layout: Arc<Layout>,
     pub(crate) parser: Option<Entry>,
     pub(crate) blocks: Arc<Vec<BlockCode>>,
-    /// Lists of key fields, each field as a function that writes it.
-    pub(crate) keys: Arc<Vec<Vec<Entry>>>,
+    /// Lists of key fields.
+    pub(crate) keys: Arc<Vec<Vec<KeyCode>>>,
     /// By table, which of the lists it has.
     pub(crate) key_of: Arc<Vec<usize>>,
     pub(crate) sums: Option<Entry>,
-    pub(crate) actions: HashMap<ActionId, ActionCode, FixedState>,
+    pub(crate) actions: Actions,
     /// Actions that the control side's packets begin with, by what they do.
     injected: HashMap<u64, ActionCode, FixedState>,
     /// Inputs of groups' hashes, by where they lie in memory, as functions that work the hash out. They are
@@ -108,11 +162,14 @@ impl Compiler {
     }
 }
 
+/// A key field: how many bytes it has; the word and its bits, or the number of a function.
+struct Field(usize, Result<(usize, u64), usize>);
+
 /// What is known of functions once they are made.
 struct Numbered {
     parser: Option<usize>,
     blocks: Vec<Option<usize>>,
-    keys: Vec<Vec<usize>>,
+    keys: Vec<Vec<Field>>,
     sums: Option<usize>,
 }
 
@@ -154,14 +211,22 @@ impl Compiler {
             }
         }
         let mut key = |key: &Key| {
-            making.function(&[], |g| {
+            let bytes = key.width.div_ceil(8) as i32;
+            if let Expr::Field(FieldRef::Meta(id)) = key.expr
+                && let (at, width) = layout.meta[id.index()]
+                && (1..=64).contains(&width)
+                && width == key.width
+            {
+                return Field(bytes as usize, Ok((at / 8, u64::MAX >> (64 - width))));
+            }
+            let number = making.function(&[], |g| {
                 let value = g.value(&key.expr);
-                let bytes = key.width.div_ceil(8) as i32;
                 let value = value.cast(&mut g.b, key.width).cast(&mut g.b, 8 * bytes as u32);
                 let to = Base::new(g.args, super::function::flags());
                 store_be(&mut g.b, to, 0, 0, 8 * bytes as u32, 0..bytes, &value);
                 g.ret(super::function::end::NONE);
-            })
+            });
+            Field(bytes as usize, Err(number))
         };
         let keys = lists.iter().map(|list| list.iter().map(&mut key).collect()).collect();
         let numbered = Numbered { parser, blocks, keys, sums };
@@ -170,14 +235,19 @@ impl Compiler {
         let ends = program.blocks.iter().map(|block| block.end.clone());
         let blocks = numbered.blocks.iter().zip(ends);
         let blocks = blocks.map(|(n, end)| BlockCode { entry: n.map(entry), end }).collect();
-        let keys = numbered.keys.iter().map(|list| list.iter().map(|n| entry(*n)).collect());
+        let key = |Field(bytes, how): &Field| {
+            let how = how
+                .map_or_else(|number| How::Code(entry(number)), |(at, bits)| How::Word(at, bits));
+            KeyCode { bytes: *bytes, how }
+        };
+        let keys = numbered.keys.iter().map(|list| list.iter().map(key).collect());
         Ok(Code {
             parser: numbered.parser.map(entry),
             blocks: Arc::new(blocks),
             keys: Arc::new(keys.collect()),
             key_of: Arc::new(key_of),
             sums: numbered.sums.map(entry),
-            actions: HashMap::default(),
+            actions: Actions::default(),
             injected: HashMap::default(),
             hashes: HashMap::default(),
             _made: Arc::new(made),
@@ -196,7 +266,7 @@ impl Compiler {
         let begun = Instant::now();
         let layout = code.layout.clone();
         let mut making = self.making(&layout);
-        let mut all = HashMap::default();
+        let mut all = Actions::default();
         let mut packets = HashMap::default();
         let mut new = Vec::new();
         let mut make = |action: &Arc<Action>| {
@@ -211,8 +281,8 @@ impl Compiler {
             })
         };
         for (id, action) in actions {
-            match code.actions.get(&id) {
-                Some(known) if same(&known.action, action) => drop(all.insert(id, known.clone())),
+            match code.actions.get(id) {
+                Some(known) if same(&known.action, action) => all.insert(id, known.clone()),
                 _ => new.push((Ok(id), action.clone(), make(action))),
             }
         }
@@ -256,9 +326,11 @@ impl Compiler {
             let idle = action.body.iter().all(|op| matches!(op, Op::Exit));
             let mut words = SmallVec::new();
             let writes = writes(&layout, &action.body, &mut words).then_some(words);
-            let code = ActionCode { action, entry, idle, writes, _made: Some(made.clone()) };
+            let words_of = |width: u32| (width as usize).div_ceil(64);
+            let words = widths(&action).map(words_of).sum();
+            let code = ActionCode { action, entry, idle, words, writes, _made: Some(made.clone()) };
             match id {
-                Ok(id) => drop(all.insert(id, code)),
+                Ok(id) => all.insert(id, code),
                 Err(shape) => drop(packets.insert(shape, code)),
             }
         }
@@ -296,7 +368,7 @@ impl Code {
 
     /// This action, as it is, is no part of it.
     pub fn lacks(&self, id: ActionId, action: &Arc<Action>) -> bool {
-        self.actions.get(&id).is_none_or(|known| !same(&known.action, action))
+        self.actions.get(id).is_none_or(|known| !same(&known.action, action))
     }
 
     /// Code of an action that a packet of the control side's begins with, if it does the same as one that there is

@@ -6,23 +6,24 @@
 
 #![allow(unsafe_code)]
 
+mod groups;
+
 use super::bits;
-use super::code::{ActionCode, Code, WRITES_MAX};
+use super::code::{ActionCode, Code, How};
 use super::emit::Buffers;
 use super::eval::Env;
 use super::function::{Site, What, end};
-use super::groups::Draw;
 use super::hash;
 use super::layout::{Layout, at};
 use super::state::{Copy, Seen, Source, Values};
 use crate::memory::Entry;
-use interp::limits::{CLONE_DEPTH_MAX, COPIES_MAX, GROUP_DEPTH_MAX, PASSES_MAX, REPARSES_MAX};
-use interp::{Caller, Externs, Input, Punt, Sink, Start, View};
+use interp::limits::{CLONE_DEPTH_MAX, COPIES_MAX, PASSES_MAX, REPARSES_MAX};
+use interp::{Args, Caller, Externs, Input, Punt, Sink, Start, View};
 use ir::op::{CALL_DEPTH_MAX, CALLS_MAX, Guise, ROUNDS_MAX};
 use ir::program::{intrinsic, parser_error};
 use ir::{
-    Bits, BlockId, Bucket, DropReason, Expr, FieldRef, Group, GroupId, GroupKind, HashAlgorithm,
-    MeterId, Op, PuntReason, TableId, Terminator, Verdict,
+    Bits, BlockId, DropReason, Expr, FieldRef, GroupId, HashAlgorithm, MeterId, Op, PuntReason,
+    TableId, Terminator, Verdict,
 };
 use smallvec::SmallVec;
 
@@ -347,35 +348,46 @@ impl<'a> Run<'a> {
         let columns = seen.as_ref().map_or(&[][..], |seen| &seen.columns);
         let keys = &code.keys[code.key_of[id.index()]];
         let mut key = |i: u16, out: &mut [u8]| {
-            let bytes = table.key[usize::from(i)].width.div_ceil(8) as usize;
+            let key = &keys[usize::from(i)];
             // Code writes so many, no more and no less.
-            let out = &mut out[..bytes];
+            let out = &mut out[..key.bytes];
             if let Some((_, value)) = columns.iter().find(|(column, _)| *column == u32::from(i)) {
                 return out.copy_from_slice(&value.to_be_bytes());
             }
-            self.enter(copy, &keys[usize::from(i)], out.as_mut_ptr().cast::<u64>().cast_const());
+            match key.how {
+                How::Word(word, mask) => {
+                    let value = (copy.words[word] & mask).to_be_bytes();
+                    out.copy_from_slice(&value[8 - out.len()..]);
+                }
+                How::Code(ref entry) => {
+                    self.enter(copy, entry, out.as_mut_ptr().cast::<u64>().cast_const());
+                }
+            }
         };
-        let entry = view.lookup_packed(id, &mut key);
-        let call = entry.map_or_else(|| view.default_action(id), |e| &e.action);
+        let found = view.find(id, &mut key);
         if let Some(real) = real {
             copy.set_meta(layout, intrinsic::IN_PORT, real.into());
             copy.guise = seen;
         }
-        self.externs.count_table(id, entry.is_some());
-        if let Some(entry) = entry
+        let hit = found.entry.is_some();
+        self.externs.count_table(id, hit);
+        if let Some(entry) = found.entry
             && table.counters
         {
-            self.externs.count_entry(id, entry.id, copy.length);
+            self.externs.count_entry(id, entry, copy.length);
         }
-        copy.last = Some((id, entry.map(|e| e.id)));
+        copy.last = Some((id, found.entry));
         copy.bucket = None;
-        let action = code.actions.get(&call.action);
-        let end = action.and_then(|action| self.action(copy, action, &call.args));
+        let action = code.actions.get(found.action);
+        let end = action.and_then(|action| match found.args {
+            Args::Values(args) => self.action(copy, action, args),
+            Args::Words(words) => self.action_of(copy, action, words),
+        });
         let idle = action.is_none_or(|action| action.idle);
-        copy.words[at::MISSED] = u64::from(entry.is_none() && idle);
+        copy.words[at::MISSED] = u64::from(!hit && idle);
         match end {
             Some(end) => Err(end),
-            None => Ok((entry.is_some(), call.action)),
+            None => Ok((hit, found.action)),
         }
     }
 
@@ -383,6 +395,14 @@ impl<'a> Run<'a> {
     fn action(&mut self, copy: &mut Copy, action: &ActionCode, args: &[Bits]) -> Option<End> {
         let entry = action.entry.as_ref()?;
         let args = words_of(args);
+        End::of(self.enter(copy, entry, args.as_ptr()))
+    }
+
+    /// The same of arguments in words.
+    fn action_of(&mut self, copy: &mut Copy, action: &ActionCode, args: &[u64]) -> Option<End> {
+        let entry = action.entry.as_ref()?;
+        // Code reads so many.
+        assert!(args.len() >= action.words, "an action's record holds its arguments");
         End::of(self.enter(copy, entry, args.as_ptr()))
     }
 
@@ -713,110 +733,6 @@ impl<'a> Run<'a> {
                 None
             }
             End::Resubmit | End::Recirculate => Some(end),
-        }
-    }
-
-    // Groups.
-
-    fn group(&mut self, copy: &mut Copy, id: GroupId) {
-        match self.view.group(id) {
-            None => self.lose(DropReason::GroupUnknown),
-            Some(_) if copy.group_depth == GROUP_DEPTH_MAX => self.lose(DropReason::GroupLoop),
-            Some(group) => self.group_found(copy, id, group),
-        }
-    }
-
-    fn group_found(&mut self, copy: &mut Copy, id: GroupId, group: &'a Group) {
-        self.externs.count(group.counter, copy.length);
-        let chosen = match group.kind {
-            GroupKind::All => {
-                for (at, bucket) in group.buckets.iter().enumerate() {
-                    self.bucket(copy, (id, at as u32), bucket);
-                }
-                if group.buckets.is_empty() {
-                    self.lose(DropReason::GroupDead);
-                }
-                return;
-            }
-            GroupKind::Indirect => group.buckets.first().map(|b| (0, b)),
-            GroupKind::FastFailover => group.buckets.iter().enumerate().find(|(_, b)| self.live(b)),
-            GroupKind::Select => {
-                let hash = self.group_hash(copy, group);
-                let live = group.buckets.iter().enumerate();
-                let live = live.filter(|(_, b)| b.weight > 0 && self.live(b));
-                live.min_by_key(|(at, b)| Draw::new(hash, *at, b.weight))
-            }
-        };
-        match chosen {
-            Some((at, bucket)) => self.bucket(copy, (id, at as u32), bucket),
-            None => self.lose(DropReason::GroupDead),
-        }
-    }
-
-    fn group_hash(&mut self, copy: &mut Copy, group: &Group) -> u32 {
-        if let Some(entry) = self.code.group_hash(group) {
-            return self.enter(copy, entry, std::ptr::null()) as u32;
-        }
-        let mut bytes = std::mem::take(&mut self.buffers.emitted);
-        self.env(copy, &[]).concat(&group.hash, &mut bytes, true);
-        let hash = hash::crc32c(&[&bytes]);
-        self.buffers.emitted = bytes;
-        hash
-    }
-
-    fn bucket(&mut self, copy: &mut Copy, place: (GroupId, u32), bucket: &'a Bucket) {
-        let action = self.code.actions.get(&bucket.action.action);
-        let args = &bucket.action.args;
-        if let Some(action) = action
-            && let Some(writes) = &action.writes
-            && self.copies < COPIES_MAX
-        {
-            // A copy would be as the packet is.
-            self.copies += 1;
-            self.externs.count(bucket.counter, copy.length);
-            let missed = copy.words[at::MISSED];
-            let outer = (copy.bucket.replace(place), copy.outside);
-            copy.outside = self.callers.len();
-            let written = || writes.iter().cloned().flatten();
-            let kept: SmallVec<[u64; WRITES_MAX]> = written().map(|at| copy.words[at]).collect();
-            if let Some(End::Drop(reason)) = self.action(copy, action, args) {
-                self.lose(reason);
-            }
-            written().zip(kept).for_each(|(at, word)| copy.words[at] = word);
-            copy.words[at::MISSED] = missed;
-            (copy.bucket, copy.outside) = outer;
-            return;
-        }
-        let made = self.copy(copy, |run, copy| {
-            copy.group_depth += 1;
-            copy.bucket = Some(place);
-            run.externs.count(bucket.counter, copy.length);
-            let end = action.and_then(|action| run.action(copy, action, args));
-            end.unwrap_or(End::Exit)
-        });
-        if !made {
-            self.lose(DropReason::GroupLoop);
-        }
-    }
-
-    fn live(&self, bucket: &Bucket) -> bool {
-        self.live_within(bucket, 0, &mut LIVENESS_STEPS_MAX.clone())
-    }
-
-    fn live_within(&self, bucket: &Bucket, depth: u32, steps: &mut u32) -> bool {
-        if *steps == 0 {
-            return false;
-        }
-        *steps -= 1;
-        let mut group_live = |id| {
-            let group = self.view.group(id).filter(|_| depth < GROUP_DEPTH_MAX);
-            group.is_some_and(|g| g.buckets.iter().any(|b| self.live_within(b, depth + 1, steps)))
-        };
-        match (bucket.watch_port, bucket.watch_group) {
-            (None, None) => true,
-            (Some(port), _) if self.externs.port_live(port) => true,
-            (_, Some(id)) => group_live(id),
-            (Some(_), None) => false,
         }
     }
 

@@ -35,33 +35,36 @@ pub type Way<'a> = (&'a str, opt::Options, &'a dyn Fn(usize) -> bool);
 pub fn unit(pipeline: &Pipeline, options: &opt::Options, direct: &dyn Fn(usize) -> bool) -> Unit {
     let contents = opt::contents(pipeline);
     let optimised = opt::optimise(pipeline.program(), &contents, options);
+    let tables = pipeline.program().tables.len();
     let mut nodes = Vec::new();
     for (b, block) in optimised.program.blocks.iter().enumerate() {
-        let Terminator::Apply { table, .. } = &block.end else { continue };
-        let Some(live) = &optimised.tables[table.index()] else { continue };
+        let Terminator::Apply { table: applied, .. } = &block.end else { continue };
+        let Some(live) = &optimised.tables[applied.index()] else { continue };
+        let table = opt::unroll::original_table(*applied, tables);
+        let own = |call: &ActionCall| copied(call, *applied, tables);
         let words = |id: &ActionId| {
             let params = optimised.actions.get(id).map_or(&[][..], |a| &a.params[..]);
             params.iter().map(|p| p.width.div_ceil(64)).sum::<u32>() + 1
         };
-        let entries = pipeline.entries(*table);
+        let entries = pipeline.entries(table);
         let is_direct = direct(entries.len());
         let direct = is_direct.then(|| {
             let entry = |e: &Arc<ir::Entry>| DirectEntry {
                 entry: e.id,
                 matches: e.matches.clone(),
-                call: e.action.clone(),
+                call: own(&e.action),
             };
             entries.iter().map(entry).collect()
         });
         nodes.push(NodeSpec {
             block: ir::BlockId(b as u32),
-            table: *table,
-            applied: *table,
+            table,
+            applied: *applied,
             columns: live.columns.clone(),
             actions: live.actions.clone(),
             record_words: live.actions.iter().map(words).max().unwrap_or(1),
             direct,
-            default: entries.default().clone(),
+            default: own(entries.default()),
             leader: None,
         });
     }
@@ -74,6 +77,12 @@ pub fn unit(pipeline: &Pipeline, options: &opt::Options, direct: &dyn Fn(usize) 
         buckets: groups.actions(),
         hashes: groups.hashes(),
     }
+}
+
+/// What the copy of a table that is applied does for a call of the pipeline's.
+fn copied(call: &ActionCall, applied: TableId, tables: usize) -> ActionCall {
+    let action = opt::unroll::copied_action(call.action, applied, tables);
+    ActionCall { action, args: call.args.clone() }
 }
 
 /// The groups of a pipeline, as code reads them.
@@ -117,7 +126,9 @@ impl<'a> Scan<'a> {
             let mut records = Vec::new();
             for call in &calls {
                 let start = records.len();
-                let variant = node.actions.iter().position(|a| *a == call.action);
+                let tables = pipeline.program().tables.len();
+                let own = copied(call, node.applied, tables);
+                let variant = node.actions.iter().position(|a| *a == own.action);
                 records.push(variant.map_or(0, |v| v as u64 + 1));
                 if variant.is_some() {
                     call.args.iter().for_each(|arg| {

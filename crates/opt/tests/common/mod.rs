@@ -7,6 +7,7 @@ use ir::{
     Action, ActionCall, ActionId, Bits, Entry, Group, GroupId, Pipeline, Program, Select, TableId,
     ValueSetId, Verdict,
 };
+use opt::unroll::{copied_action, original_table};
 use opt::{Bail, Contents, Optimised, Options};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,11 +17,25 @@ pub(crate) struct Rewritten<'a> {
     pipeline: &'a Pipeline,
     program: Arc<Program>,
     actions: BTreeMap<ActionId, Arc<Action>>,
+    /// By table of a copy: what its entries do, and what a miss does.
+    copied: BTreeMap<TableId, (Vec<Entry>, ActionCall)>,
 }
 
 impl<'a> Rewritten<'a> {
     pub(crate) fn new(pipeline: &'a Pipeline, by: &Optimised) -> Rewritten<'a> {
-        Rewritten { pipeline, program: Arc::new(by.program.clone()), actions: by.actions.clone() }
+        let tables = pipeline.program().tables.len();
+        let mut copied = BTreeMap::new();
+        for table in (tables..by.program.tables.len()).map(|at| TableId(at as u32)) {
+            let own = |call: &ActionCall| ActionCall {
+                action: copied_action(call.action, table, tables),
+                args: call.args.clone(),
+            };
+            let held = pipeline.entries(original_table(table, tables));
+            let entry = |e: &Arc<Entry>| Entry { action: own(&e.action), ..Entry::clone(e) };
+            copied.insert(table, (held.iter().map(entry).collect(), own(held.default())));
+        }
+        let (program, actions) = (Arc::new(by.program.clone()), by.actions.clone());
+        Rewritten { pipeline, program, actions, copied }
     }
 }
 
@@ -34,11 +49,19 @@ impl View for Rewritten<'_> {
     }
 
     fn lookup(&self, table: TableId, key: &mut dyn FnMut(u16) -> Bits) -> Option<&Entry> {
-        View::lookup(self.pipeline, table, key)
+        let tables = self.pipeline.program().tables.len();
+        let found = View::lookup(self.pipeline, original_table(table, tables), key)?;
+        match self.copied.get(&table) {
+            Some((entries, _)) => entries.iter().find(|entry| entry.id == found.id),
+            None => Some(found),
+        }
     }
 
     fn default_action(&self, table: TableId) -> &ActionCall {
-        View::default_action(self.pipeline, table)
+        match self.copied.get(&table) {
+            Some((_, default)) => default,
+            None => View::default_action(self.pipeline, table),
+        }
     }
 
     fn group(&self, id: GroupId) -> Option<&Group> {
@@ -61,6 +84,8 @@ pub(crate) struct Shown {
 /// A machine and what it counts.
 pub(crate) struct Lane {
     machine: Machine,
+    /// How many tables the pipeline has.
+    tables: usize,
     pub(crate) externs: MemoryExterns,
 }
 
@@ -71,7 +96,7 @@ impl Lane {
         for (id, meter) in pipeline.meters() {
             externs.set_meter(id, Some(meter));
         }
-        Lane { machine: Machine::new(), externs }
+        Lane { machine: Machine::new(), tables: pipeline.program().tables.len(), externs }
     }
 
     pub(crate) fn run(
@@ -89,9 +114,15 @@ impl Lane {
         let verdict = self.machine.run(view, input, externs, &mut collect, trace);
         collect.outputs.iter_mut().for_each(|output| output.unchanged = false);
         let e = &self.externs;
+        // What copies of a table count is the table's.
+        let mut tables: BTreeMap<TableId, (u64, u64)> = BTreeMap::new();
+        for (table, (hits, misses)) in &e.tables {
+            let of = tables.entry(original_table(*table, self.tables)).or_default();
+            (of.0, of.1) = (of.0 + hits, of.1 + misses);
+        }
         let counts = format!(
             "{:?} {:?} {:?} {:?} {:?} {}",
-            e.tables, e.entries, e.counters, e.arrays, e.registers, e.seed
+            tables, e.entries, e.counters, e.arrays, e.registers, e.seed
         );
         Shown { verdict, collect, counts }
     }
@@ -99,7 +130,12 @@ impl Lane {
 
 /// The rewritten program obeys the verifier.
 pub(crate) fn verify(optimised: &Optimised, what: &str) {
-    if let Err(error) = ir::verify::program(&optimised.program) {
+    let mut program = optimised.program.clone();
+    if program.tables.iter().any(|table| table.name.contains('@')) {
+        // Copies of tables name actions of the pipeline, but do what the copies of these do.
+        program.actions.iter_mut().for_each(|action| Arc::make_mut(action).body.clear());
+    }
+    if let Err(error) = ir::verify::program(&program) {
         panic!("{what}: {error}");
     }
     for action in optimised.actions.values() {
@@ -122,6 +158,7 @@ pub(crate) fn compare(
     packets: &[(u32, Vec<u8>)],
 ) -> Option<String> {
     let rewritten = Rewritten::new(pipeline, optimised);
+    let laid = optimised.program.tables.len() > pipeline.program().tables.len();
     let (mut old, mut new) = (Lane::new(pipeline, 7), Lane::new(pipeline, 7));
     for (i, (in_port, bytes)) in packets.iter().enumerate() {
         let now_ns = 1_000_000 * i as u64;
@@ -131,8 +168,20 @@ pub(crate) fn compare(
             let mut probe = Lane::new(pipeline, 7);
             probe.externs = old.externs.clone();
             probe.run(pipeline, bytes, *in_port, now_ns, Some(&mut trace));
-            if bails(&trace, bail) {
+            let mut left = Bail { calls: bail.calls && !laid, ..bail };
+            if bails(&trace, left) {
                 continue;
+            }
+            if laid {
+                // A call that is left is where the packet is given up.
+                let mut trace = Trace::new();
+                let mut probe = Lane::new(pipeline, 7);
+                probe.externs = new.externs.clone();
+                probe.run(&rewritten, bytes, *in_port, now_ns, Some(&mut trace));
+                left.calls = bail.calls;
+                if bails(&trace, left) {
+                    continue;
+                }
             }
         }
         let was = old.run(pipeline, bytes, *in_port, now_ns, None);
@@ -153,26 +202,29 @@ pub(crate) fn compare(
 }
 
 fn bails(trace: &Trace, bail: Bail) -> bool {
-    fn walk(events: &[trace::Event], bail: Bail, parses: &mut u32) -> bool {
+    fn walk(events: &[trace::Event], bail: Bail, copied: bool, parses: &mut u32) -> bool {
         events.iter().any(|event| {
+            let on_copy = event.kind == trace::Kind::Clone && event.text.starts_with("on_copy");
             let here = match event.kind {
                 trace::Kind::Group => bail.groups,
                 trace::Kind::Clone if event.text.starts_with("clone ") => bail.clones,
-                trace::Kind::Clone if event.text.starts_with("on_copy") => bail.copies,
+                trace::Kind::Clone if on_copy => bail.copies,
                 trace::Kind::Clone => bail.calls,
                 trace::Kind::Pass => bail.passes,
                 trace::Kind::Parse => {
                     *parses += u32::from(event.text.starts_with("parse "));
                     bail.reparses && *parses > 1
                 }
-                trace::Kind::Op => bail.services && event.text.starts_with("service "),
+                trace::Kind::Op if event.text.starts_with("service ") => {
+                    bail.services || copied && bail.copied_services
+                }
                 trace::Kind::Drop => event.text.contains("recirculation_limit"),
                 _ => false,
             };
-            here || walk(&event.children, bail, parses)
+            here || walk(&event.children, bail, copied || on_copy, parses)
         })
     }
-    walk(&trace.events, bail, &mut 0)
+    walk(&trace.events, bail, false, &mut 0)
 }
 
 /// Optimises, verifies and compares; on a difference, tells which pass makes it.

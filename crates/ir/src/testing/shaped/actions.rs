@@ -293,12 +293,12 @@ impl Shaped {
                     crate::Guise { in_port, columns: Vec::new(), tables: vec![TableId(0)] }
                 });
                 let first = Expr::meta(n.class).eq(Expr::int(0, 8));
+                let later = guise.is_none() && block > BlockId(0);
                 let call = Op::Call { block, until: n.end, guise, site: 0 };
-                let body = vec![
-                    when(first, vec![Op::Assign(meta(n.class), Expr::int(1, 8)), call], vec![]),
-                    Op::Assign(meta(n.port), p(0)),
-                ];
-                (vec![("port", 32)], body)
+                let once = vec![Op::Assign(meta(n.class), Expr::int(1, 8)), call.clone()];
+                // What leads to later tables needs no guard.
+                let call = if later { call } else { when(first, once, vec![]) };
+                (vec![("port", 32)], vec![call, Op::Assign(meta(n.port), p(0))])
             }
             10 => {
                 let body = vec![
