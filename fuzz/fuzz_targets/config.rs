@@ -1,4 +1,4 @@
 //! Configuration files of `run`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| millrace::fuzz::config(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| control::fuzz::config(data));

@@ -5,7 +5,7 @@
 //! them, and put both into the tap's ring. A worker never waits: what finds no room in the ring, or
 //! would cost too much to look for, is counted as missed.
 //!
-//! Who hits an entry is not told by compiled code. So while such a tap is there, a worker looks at the
+//! Compiled code does not report who hits an entry. So while such a tap is there, a worker looks at the
 //! entries' counters around each burst, and only if they have moved runs the burst's frames again by
 //! the interpreter, on the copies and without effect, at most [`HITS_LOOKED_FOR`] a second. A packet
 //! that a meter gave up later, or that read registers, may be taken for one that was not.
@@ -14,6 +14,7 @@
 //! Checked by: `switch`'s `tests/capture.rs`; `lab/capture`, with tcpdump.
 
 use crate::engine::{Forward, Scratch};
+use crate::sink::Notified;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use interp::{Color, Externs, Input, NullExterns, Start};
 use ir::{Bits, CounterId, EntryId, MeterId, RegisterId, TableId};
@@ -29,7 +30,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub const RECORDS_MAX: usize = 4096;
 /// Bytes of frames that wait to be taken, at most.
 pub const BYTES_MAX: usize = 16 << 20;
-/// Lookups of a frame that are told, at most.
+/// Lookups of a frame that are reported, at most.
 const LOOKUPS_TOLD: usize = 64;
 /// Frames that a worker runs again for each tap on entries, a second.
 pub const HITS_LOOKED_FOR: u64 = 20_000;
@@ -112,7 +113,7 @@ pub struct Record {
     pub fate: Fate,
     /// The port that it had come in by, if it went out.
     pub from: Option<u32>,
-    /// What it was looked up in, and the entries that it hit, where that is told.
+    /// What it was looked up in, and the entries that it hit, where that is reported.
     pub hits: SmallVec<[(TableId, Option<EntryId>); 2]>,
 }
 
@@ -225,8 +226,10 @@ impl Tap {
 pub(crate) struct Watch {
     taps: Vec<Arc<Tap>>,
     scratch: Scratch,
-    /// Frames that went out: they are told behind those that came in.
+    /// Frames that went out: they are reported behind those that came in.
     outs: RefCell<Vec<(Arc<Tap>, Record)>>,
+    /// What becomes of the frame at hand.
+    fate: RefCell<Fate>,
     /// When the second at hand began, in nanoseconds, and how many frames were run again in it.
     looked_for: (u64, u64),
 }
@@ -252,6 +255,33 @@ impl Before {
 impl Watch {
     pub(crate) fn add(&mut self, tap: Arc<Tap>) {
         self.taps.push(tap);
+    }
+
+    /// The frame at hand, or a copy of it for this port, is dropped.
+    pub(crate) fn note_drop(&self, reason: &'static str, port: Option<u32>) {
+        self.fate.borrow_mut().dropped.push((reason, port));
+    }
+
+    /// A copy of it was handed to this port.
+    pub(crate) fn note_sent(&self, port: u32) {
+        self.fate.borrow_mut().sent.push(port);
+    }
+
+    /// This became of its copies for the control side.
+    pub(crate) fn note_notified(&self, notified: &Notified) {
+        let mut fate = self.fate.borrow_mut();
+        fate.dropped.extend(notified.refused.iter().map(|reason| (reason.word(), None)));
+        fate.punted += notified.punted;
+    }
+
+    /// What became of the frame at hand; nothing is noted of the next one.
+    pub(crate) fn take_fate(&self) -> Fate {
+        self.fate.take()
+    }
+
+    /// This has become so far of the frame at hand.
+    pub(crate) fn set_fate(&self, fate: Fate) {
+        self.fate.replace(fate);
     }
 
     /// Nobody looks.

@@ -22,7 +22,7 @@
 //! compiled into the code but looked up in its index, until it has been quiet. Which structure that index should be
 //! is thought over when the table has been quiet; where a general form serves, also when an eighth of it has changed, or
 //! when lookups of the keys that workers have sampled ([`samples`](crate::samples)) have come to take longer than
-//! they did. The other structure is then made aside (module `aside`).
+//! they did. The other structure is then made on a control core (module `rearrange`).
 //!
 //! What follows a service is compiled as a copy of the pipeline ([`opt::unroll`]), in which a table may be a
 //! few entries that are part of the code, while it is looked up in its index elsewhere. Such code is broken when
@@ -38,119 +38,33 @@
 //! Cost: an update that fits, a look at its table's summary; compiling, see `docs/performance.md`.
 //! Checked by: `tests/differential`, `tests/compiled.rs`, `tests/filetests.rs`.
 
-use crate::aside::{Aside, Next};
+mod code;
+mod compile;
+mod explain;
+mod options;
+mod pace;
+
+pub use self::code::Code;
+pub use self::options::{DIRECT_MAX, Options, Template};
+
+use self::compile::{Input, TableFacts};
+use self::options::DIRECT_FORCED_MAX;
+use self::pace::{Budget, Churn};
 use crate::engine::{Done, Engine, Forward, Job, TableExplanation};
+use crate::rearrange::{Next, Rearrangement};
 use crate::records::RETIRED;
-use crate::replica::{Beside, InterpEngine, Replica, Served};
-use crate::tally::{Reason, Tally};
+use crate::replica::{InterpEngine, Replacement, Replica, StructureChoice};
+use crate::tally::Reason;
 use crate::whole::{Made, Whole};
 use classify::Kind;
-use ir::{
-    Action, ActionCall, ActionId, Expr, Op, Pipeline, Program, Select, TableId, Terminator, Update,
-};
-use jit::{NodeSpec, Unit};
+use ir::{Action, ActionId, Pipeline, Program, Select, TableId, Update};
 use opt::Contents;
-use opt::unroll::{copied_action, original_table};
-use plan::Model;
 use plan::choose::{self, TablePlan};
-use plan::decompose::Goal;
 use state::counters::CounterArena;
-use std::collections::{BTreeMap, HashSet};
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A way to look a table up that is asked for, for tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Template {
-    /// Compares in the instruction stream.
-    DirectCode,
-    /// A structure.
-    Index(Kind),
-}
-
-impl Template {
-    /// All there are.
-    pub fn all() -> impl Iterator<Item = Template> {
-        [Template::DirectCode].into_iter().chain(Kind::ALL.map(Template::Index))
-    }
-}
-
-impl std::str::FromStr for Template {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Template, String> {
-        match word {
-            "direct_code" => Ok(Template::DirectCode),
-            _ => word.parse().map(Template::Index).map_err(|_| {
-                let kinds: Vec<&str> = Kind::ALL.iter().map(|k| k.name()).collect();
-                format!("there is no template {word:?}: choose direct_code, {}", kinds.join(", "))
-            }),
-        }
-    }
-}
-
-impl std::fmt::Display for Template {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Template::DirectCode => f.write_str("direct_code"),
-            Template::Index(kind) => kind.fmt(f),
-        }
-    }
-}
-
-/// How the engine compiles.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Every table is looked up so, where that is possible at all.
-    pub template: Option<Template>,
-    /// Tables of so many entries at most become code.
-    pub direct_max: usize,
-    /// Tables may be decomposed.
-    pub decompose: bool,
-    /// When the parts of a decomposed table are simple enough.
-    pub goal: Goal,
-    /// What lookups cost on this machine.
-    pub model: Arc<Model>,
-    /// Rewrites of the program.
-    pub passes: opt::Options,
-    /// Packets that the code of bursts leaves run by code, too ([`jit::whole`]); else the interpreter runs them.
-    pub whole: bool,
-    /// Compiles before each publication that wants it, however long that takes.
-    pub synchronous: bool,
-    /// A table is quiet when it has not changed for so long; how it is looked up is thought over then, and
-    /// ten times as long after the last time at the earliest.
-    pub quiet: Duration,
-    /// What the code generator does.
-    pub code: jit::Options,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            template: None,
-            direct_max: DIRECT_MAX,
-            decompose: true,
-            goal: Goal::default(),
-            model: Arc::new(Model::builtin()),
-            // What the code generator leaves to the interpreter has no effect on code.
-            passes: opt::Options { bail: BAIL, ..opt::Options::default() },
-            whole: true,
-            synchronous: false,
-            quiet: QUIET,
-            code: jit::Options::default(),
-        }
-    }
-}
-
-/// What the code generator leaves to the interpreter.
-const BAIL: opt::Bail =
-    opt::Bail { services: false, copies: false, groups: false, ..opt::Bail::ALL };
-
-/// Tables of so many entries at most become code, if they do not change often.
-pub const DIRECT_MAX: usize = 16;
-/// Forced to become code, tables may have so many entries: each is a compare and an action's body.
-const DIRECT_FORCED_MAX: usize = 256;
 /// Tables of more entries are looked up whole in copies of the pipeline, too: what is left of one is looked for by
 /// looking at all of its entries.
 const NARROW_MAX: usize = 4096;
@@ -160,66 +74,11 @@ const CHANGES_MAX: u32 = 4;
 const LIGHT: u64 = 20_000;
 /// So few a second and worker the code of whole programs runs beside all else, at a fraction of a microsecond each.
 const LIGHT_WHOLE: u64 = 1_500_000;
-/// A table is quiet when it has not changed for so long.
-const QUIET: Duration = Duration::from_millis(100);
 /// How much longer a lookup may take, by what traffic of now has been measured to take, before another arrangement
 /// is looked for.
 const WORSE: f64 = 1.25;
 /// Keys of traffic that are enough to judge by.
 const TRAFFIC_MIN: usize = 64;
-
-/// Code for a version, and for those after it as long as it fits.
-pub struct Code {
-    /// What was compiled.
-    pub unit: Unit,
-    /// The code.
-    pub compiled: jit::Compiled,
-    /// What the tables held.
-    contents: Contents,
-    /// How often each table had changed.
-    changes: Vec<u64>,
-    /// How often anything else that code depends on had changed.
-    epoch: u64,
-    /// Packets come to groups in it.
-    groups: bool,
-    /// Tables that were changing when it was made, so that nothing of them could be left.
-    restless: Vec<TableId>,
-    /// By node: what of the table is looked up there, if that is not all of it.
-    pub(crate) views: Vec<Option<opt::View>>,
-    /// By the number of a bail-out, what it is counted under.
-    reasons: Box<[Reason]>,
-    /// How long it took.
-    pub compile_time: Duration,
-}
-
-impl Code {
-    /// What packets are counted under that leave by the bail-out of this number.
-    pub(crate) fn reason(&self, bail: u32) -> Reason {
-        self.reasons.get(bail as usize).copied().unwrap_or(Reason::OTHER)
-    }
-
-    /// It has what buckets do now, and the hashes that groups choose by.
-    fn knows(&self, groups: &jit::Groups) -> bool {
-        let (actions, hashes) = (groups.actions(), groups.hashes());
-        let has = |(at, id): (usize, &ActionId)| {
-            *id == jit::NO_ACTION || self.unit.buckets.get(at) == Some(id)
-        };
-        let hashed = |(at, hash): (usize, &Option<Arc<[Expr]>>)| {
-            hash.is_none() || self.unit.hashes.get(at) == Some(hash)
-        };
-        actions.iter().enumerate().all(has) && hashes.iter().enumerate().all(hashed)
-    }
-}
-
-/// The numbers to count bail-outs under, those of the code's own.
-fn reasons(compiled: &jit::Compiled, tally: &Tally) -> Box<[Reason]> {
-    let own: HashSet<&str> = compiled.leaves().iter().map(|text| &**text).collect();
-    let number = |text: &Arc<str>| match own.contains(&**text) {
-        true => tally.reason(text),
-        false => Reason::OTHER,
-    };
-    compiled.bails().iter().map(number).collect()
-}
 
 /// Whether code can serve a version.
 enum Fit {
@@ -228,179 +87,14 @@ enum Fit {
     Broken(String),
 }
 
-/// What one table is to the code generator.
-struct TableFacts {
-    columns: Vec<u16>,
-    variants: Vec<ActionId>,
-    stride: u32,
-    direct: Option<Vec<jit::DirectEntry>>,
-}
-
-/// All that compiling needs; nothing of it changes meanwhile.
-struct Input {
-    program: Arc<Program>,
-    contents: Contents,
-    tables: Vec<TableFacts>,
-    /// By number: actions of groups' buckets, and inputs of their hashes.
-    buckets: Vec<ActionId>,
-    hashes: Vec<Option<Arc<[Expr]>>>,
-    /// Those of tables of which little may be left in a copy of the pipeline.
-    entries: opt::Entries,
-    /// Tables for which it is left out, since they change often.
-    restless: Vec<TableId>,
-    changes: Vec<u64>,
-    epoch: u64,
-    passes: opt::Options,
-    options: jit::Options,
-    tally: Arc<Tally>,
-}
-
-impl Input {
-    fn compile(self, cache: &mut jit::Cache) -> Result<Code, jit::Error> {
-        let start = Instant::now();
-        let entries = Some(&self.entries);
-        let optimised = opt::optimise_with(&self.program, &self.contents, &self.passes, entries);
-        let tables = self.program.tables.len();
-        let (mut nodes, mut views) = (Vec::new(), Vec::new());
-        for (block, at) in optimised.program.blocks.iter().zip(0..) {
-            let Terminator::Apply { table: applied, .. } = &block.end else { continue };
-            let table = original_table(*applied, tables);
-            let facts = &self.tables[table.index()];
-            let own = |id: ActionId| match id {
-                RETIRED => RETIRED,
-                id => copied_action(id, *applied, tables),
-            };
-            let call = |call: &ActionCall| ActionCall {
-                action: own(call.action),
-                args: call.args.clone(),
-            };
-            let left = |e: &opt::residual::Left| jit::DirectEntry {
-                entry: e.entry,
-                matches: e.matches.clone(),
-                call: call(&e.call),
-            };
-            let narrowed = optimised.residuals.iter().find(|r| r.applied == *applied);
-            let thinned = optimised.thinned.iter().find(|t| t.applied == *applied);
-            // What cannot run there is not in the code: whoever meets it after all leaves.
-            let missed = self.contents.tables[table.index()].default.action;
-            let runs =
-                |id: &ActionId| *id == missed || thinned.is_none_or(|t| t.actions.contains(id));
-            let variant = |id: &ActionId| if runs(id) { own(*id) } else { RETIRED };
-            let direct = |e: &jit::DirectEntry| {
-                let matches = match thinned {
-                    Some(thinned) => thinned.view.rest(&e.matches)?,
-                    None => e.matches.clone(),
-                };
-                Some(jit::DirectEntry { entry: e.entry, matches, call: call(&e.call) })
-            };
-            let own_index = narrowed.is_none() && facts.direct.is_none();
-            let view = thinned.map(|t| &t.view).filter(|v| own_index && v.columns != facts.columns);
-            views.push(view.cloned());
-            nodes.push(NodeSpec {
-                block: ir::BlockId(at),
-                table,
-                applied: *applied,
-                columns: view.map_or(&facts.columns, |view| &view.columns).clone(),
-                actions: facts.variants.iter().map(variant).collect(),
-                record_words: facts.stride,
-                direct: match narrowed {
-                    Some(residual) => Some(residual.left.iter().map(left).collect()),
-                    None => facts.direct.as_ref().map(|all| {
-                        all.iter().filter(|e| runs(&e.call.action)).filter_map(direct).collect()
-                    }),
-                },
-                default: call(&self.contents.tables[table.index()].default),
-                leader: None,
-            });
-        }
-        jit::pair_twins(&optimised.program, &mut nodes);
-        let value_sets = self.contents.value_sets.clone();
-        let (buckets, hashes) = (self.buckets, self.hashes);
-        let unit = Unit { program: Arc::new(optimised), nodes, value_sets, buckets, hashes };
-        let compiled = jit::compile(&unit, cache, &self.options)?;
-        let live = &unit.program;
-        let bodies = live.actions.values().map(|action| &action.body);
-        let groups = live.program.blocks.iter().map(|block| &block.ops).chain(bodies).any(|ops| {
-            let mut found = false;
-            ops.iter().for_each(|op| op.visit(&mut |op| found |= matches!(op, Op::Group { .. })));
-            found
-        });
-        Ok(Code {
-            unit,
-            reasons: reasons(&compiled, &self.tally),
-            compiled,
-            contents: self.contents,
-            changes: self.changes,
-            epoch: self.epoch,
-            restless: self.restless,
-            groups,
-            views,
-            compile_time: start.elapsed(),
-        })
-    }
-}
-
-/// Time for compiling while a transaction waits: a share of all time, saved up to a bound.
-struct Budget {
-    left: Duration,
-    at: Instant,
-    /// What compiling took last.
-    expected: Duration,
-}
-
-impl Budget {
-    const MOST: Duration = Duration::from_millis(200);
-    /// One part in so many of all time.
-    const SHARE: u32 = 4;
-
-    fn new() -> Budget {
-        Budget { left: Budget::MOST, at: Instant::now(), expected: Duration::ZERO }
-    }
-
-    fn allows(&mut self) -> bool {
-        let now = Instant::now();
-        self.left = (self.left + (now - self.at) / Budget::SHARE).min(Budget::MOST);
-        self.at = now;
-        self.left >= self.expected
-    }
-
-    fn spend(&mut self, took: Duration) {
-        self.left = self.left.saturating_sub(took);
-        self.expected = took;
-    }
-}
-
-/// How restless a table is.
-#[derive(Clone)]
-struct Watch {
-    /// Changes ever.
-    changes: u64,
-    /// Changes since it was last quiet.
-    recent: u32,
-    /// Changes when the arrangement of its rules was last looked into.
-    arranged: u64,
-    /// What a lookup of the traffic then took, in the arrangement that was kept or made; none if there was none.
-    ns: Option<f64>,
-    /// Not before then is it looked into again.
-    after: Instant,
-    at: Instant,
-}
-
-impl Watch {
-    fn touch(&mut self) {
-        self.changes += 1;
-        self.recent = self.recent.saturating_add(1);
-    }
-}
-
 type Outcome = (Result<Code, jit::Error>, jit::Cache);
 
-/// What was made of a table aside.
+/// What came of rearranging a table.
 struct Rearranged {
-    /// The number of its [`Aside`].
+    /// The number of its [`Rearrangement`].
     number: u64,
     /// None if there is nothing to gain.
-    made: Option<Beside>,
+    made: Option<Replacement>,
     took: Duration,
 }
 
@@ -414,7 +108,7 @@ pub struct JitEngine {
     epoch: u64,
     /// A program was set since code was chosen last.
     new_program: bool,
-    watches: Vec<Watch>,
+    churn: Vec<Churn>,
     /// Tables touched since the last publication, each once.
     touched: Vec<TableId>,
     /// What the snapshot published last runs by.
@@ -425,10 +119,10 @@ pub struct JitEngine {
     wanted: Option<String>,
     /// Why the last compilation failed; not tried again until something changes.
     failed: Option<String>,
-    /// A table that is being rearranged.
-    aside: Option<Aside>,
+    /// A table that is getting another structure.
+    rearranging: Option<Rearrangement>,
     /// How many tables have been.
-    asides: u64,
+    rearrangements: u64,
     /// With whoever compiles in the background, if there is none.
     cache: Option<jit::Cache>,
     compiling: bool,
@@ -465,14 +159,14 @@ impl JitEngine {
             value_sets: Vec::new(),
             epoch: 0,
             new_program: false,
-            watches: Vec::new(),
+            churn: Vec::new(),
             touched: Vec::new(),
             code: None,
             ready: None,
             wanted: None,
             failed: None,
-            aside: None,
-            asides: 0,
+            rearranging: None,
+            rearrangements: 0,
             cache: Some(jit::Cache::default()),
             compiling: false,
             whole,
@@ -506,9 +200,9 @@ impl JitEngine {
         self.actions = actions.collect();
         self.value_sets = vec![Vec::new(); program.value_sets.len()];
         let (at, ns) = (Instant::now(), None);
-        let watch = Watch { changes: 0, recent: 0, arranged: 0, ns, after: at, at };
-        self.watches = vec![watch; program.tables.len()];
-        self.aside = None;
+        let activity = Churn { changes: 0, recent: 0, arranged: 0, ns, after: at, at };
+        self.churn = vec![activity; program.tables.len()];
+        self.rearranging = None;
         self.touched.clear();
         self.epoch += 1;
         self.program = program;
@@ -517,7 +211,7 @@ impl JitEngine {
     }
 
     fn touch(&mut self, table: TableId) {
-        self.watches[table.index()].touch();
+        self.churn[table.index()].touch();
         if !self.touched.contains(&table) {
             self.touched.push(table);
         }
@@ -572,7 +266,7 @@ impl JitEngine {
             hashes,
             entries,
             restless,
-            changes: self.watches.iter().map(|w| w.changes).collect(),
+            changes: self.churn.iter().map(|w| w.changes).collect(),
             epoch: self.epoch,
             passes: self.options.passes,
             options: self.options.code,
@@ -594,8 +288,8 @@ impl JitEngine {
 
     /// The table does not change often.
     fn is_calm(&self, table: TableId) -> bool {
-        let watch = &self.watches[table.index()];
-        let calm = watch.recent <= CHANGES_MAX || watch.at.elapsed() >= self.options.quiet;
+        let activity = &self.churn[table.index()];
+        let calm = activity.recent <= CHANGES_MAX || activity.at.elapsed() >= self.options.quiet;
         calm || self.options.synchronous
     }
 
@@ -624,7 +318,7 @@ impl JitEngine {
         for (node, view) in code.unit.nodes.iter().zip(&code.views) {
             let table = node.table;
             let at = table.index();
-            if code.changes[at] == self.watches[at].changes {
+            if code.changes[at] == self.churn[at].changes {
                 continue;
             }
             let name = || &self.program.tables[at].name;
@@ -701,14 +395,14 @@ impl JitEngine {
     }
 
     /// The structure that serves a table best, if it is another one than serves it now.
-    fn replan(&self, replica: &Replica, table: TableId) -> Option<Served> {
+    fn replan(&self, replica: &Replica, table: TableId) -> Option<StructureChoice> {
         let (plan, serves) = (self.plan(replica, table)?, replica.kind(table));
         match (plan.template.kind(), plan.decomposition) {
             // Which of the general forms it is, is decided by what lookups take.
             (Some(Kind::TupleMerge), _) if serves.is_general() => None,
             (Some(kind), _) if kind == serves => None,
-            (_, Some(decomposition)) => Some(Served::Decomposed(Arc::new(decomposition))),
-            (Some(kind), None) => Some(Served::Kind(kind)),
+            (_, Some(decomposition)) => Some(StructureChoice::Decomposed(Arc::new(decomposition))),
+            (Some(kind), None) => Some(StructureChoice::Kind(kind)),
             // It becomes code; its index is for those who come by before that.
             (None, None) => None,
         }
@@ -718,24 +412,24 @@ impl JitEngine {
     /// lookups of the traffic of now take longer than was measured when it was last looked into.
     fn may_gain(&mut self, table: TableId) -> bool {
         let replica = self.replicas.serving();
-        let watch = &self.watches[table.index()];
+        let activity = &self.churn[table.index()];
         let now = Instant::now();
-        if !replica.kind(table).is_general() || replica.is_forced(table) || now < watch.after {
+        if !replica.kind(table).is_general() || replica.is_forced(table) || now < activity.after {
             return false;
         }
-        let many = watch.changes - watch.arranged > replica.len(table) as u64 / 8;
+        let many = activity.changes - activity.arranged > replica.len(table) as u64 / 8;
         let (keys, ns) = replica.measured(table);
         let ns = ns.filter(|_| keys >= TRAFFIC_MIN);
-        let worse = match (ns, watch.ns) {
+        let worse = match (ns, activity.ns) {
             (Some(now), Some(then)) => now > WORSE * then,
             // The first traffic since.
             (Some(_), None) => true,
             (None, _) => false,
         };
-        let watch = &mut self.watches[table.index()];
-        watch.after = now + 10 * self.options.quiet;
+        let activity = &mut self.churn[table.index()];
+        activity.after = now + 10 * self.options.quiet;
         if many || worse {
-            (watch.arranged, watch.ns) = (watch.changes, ns);
+            (activity.arranged, activity.ns) = (activity.changes, ns);
         }
         many || worse
     }
@@ -783,128 +477,28 @@ impl JitEngine {
         self.failed = Some(error.to_string());
     }
 
-    /// How tables are looked up, and where packets leave the code.
-    fn plan_text(&self, code: &Code) -> String {
-        let mut text = String::new();
-        for table in self.explain() {
-            text.push_str(table.choice.trim_end());
-            text.push('\n');
-        }
-        let _ = writeln!(
-            text,
-            "code: {} bytes in {} segments, compiled in {:.3} ms",
-            code.compiled.code_bytes(),
-            code.compiled.reused().0,
-            code.compile_time.as_secs_f64() * 1e3
-        );
-        let to = match self.whole.why_not() {
-            None => "the code of whole programs".to_string(),
-            Some(why) => format!("the interpreter ({why})"),
-        };
-        for bail in code.compiled.leaves() {
-            let _ = writeln!(text, "left to {to}: {bail}");
-        }
-        text
-    }
-
-    fn code_text(&self, code: &Code, machine: bool) -> String {
-        let nodes = (0..code.unit.nodes.len() + code.compiled.stops().count()).map(Some);
-        let mut out = String::new();
-        for node in [None].into_iter().chain(nodes) {
-            let name = node.map(|n| match code.unit.nodes.get(n) {
-                Some(node) => self.program.tables[node.table.index()].name.clone(),
-                None => {
-                    let mut stops = code.compiled.stops();
-                    format!("service {}", stops.nth(n - code.unit.nodes.len()).unwrap_or("?"))
-                }
-            });
-            for (version, text) in (1..).zip(code.compiled.texts(node)) {
-                let name = match &name {
-                    None => "the packet comes in".to_string(),
-                    Some(name) => format!("behind {name}, version {version}"),
-                };
-                let text = if machine { &text.disasm } else { &text.clif };
-                let _ = writeln!(out, "; {name}\n{}\n", text.trim_end());
-            }
-        }
-        out
-    }
-
-    /// By table: packets may come to it that code has left.
-    fn behind_leaves(&self) -> Vec<bool> {
-        let input = self.input(self.replicas.serving());
-        let passes = opt::Options { bail: opt::Bail::default(), ..self.options.passes };
-        let whole = opt::optimise(&input.program, &input.contents, &passes);
-        let reached = crate::reach::tables(&input.program, &input.contents);
-        whole.tables.iter().zip(reached).map(|(live, reached)| live.is_some() && reached).collect()
-    }
-
-    /// How a table is looked up behind services, one line for each pass.
-    fn behind_services(&self, table: TableId) -> Vec<String> {
-        let Some(code) = self.code.as_deref() else { return Vec::new() };
-        let tables = self.program.tables.len() as u32;
-        let all = code.unit.nodes.iter().zip(&code.views).enumerate();
-        let copies =
-            all.filter(|(_, (n, v))| n.table == table && (n.applied != table || v.is_some()));
-        copies
-            .map(|(at, (node, view))| {
-                let behind = match node.applied.0 / tables {
-                    0 => "where packets come in".to_string(),
-                    1 => "behind a service".to_string(),
-                    n => format!("behind {n} services"),
-                };
-                let narrowed =
-                    code.unit.program.residuals.iter().find(|r| r.applied == node.applied);
-                match (narrowed, &node.direct) {
-                    (Some(residual), _) => format!(
-                        "{behind}, {} of its entries are left, as part of the code",
-                        residual.left.len()
-                    ),
-                    (None, Some(_)) => format!("{behind}, its entries are part of the code"),
-                    (None, None) if view.is_some() => {
-                        let replica = self.replicas.serving();
-                        let fields = view.as_ref().map_or(0, |view| view.columns.len());
-                        let (held, kind) = replica.part(at).unwrap_or((0, Kind::Linear));
-                        format!(
-                            "{behind}, {held} of its entries are left, looked up by {fields} of {} \
-                             fields: {kind} serves",
-                            replica.columns(table).len()
-                        )
-                    }
-                    (None, None) if code.restless.contains(&table) => {
-                        format!("{behind}, it is looked up whole: it changes often")
-                    }
-                    (None, None) => format!(
-                        "{behind}, it is looked up whole: more than {} entries are left",
-                        opt::residual::LEFT_MAX
-                    ),
-                }
-            })
-            .collect()
-    }
-
     /// Tables that have been quiet may become code, and their indexes what now serves best. A table of the general
     /// form is looked at even if it is never quiet.
     fn check_quiet(&mut self) {
-        let mut aside = self.aside.as_ref().map(|_| ());
-        for at in 0..self.watches.len() {
-            let (table, watch) = (TableId(at as u32), &self.watches[at]);
-            let calmed = watch.recent > 0 && watch.at.elapsed() >= self.options.quiet;
+        let mut busy = self.rearranging.as_ref().map(|_| ());
+        for at in 0..self.churn.len() {
+            let (table, activity) = (TableId(at as u32), &self.churn[at]);
+            let calmed = activity.recent > 0 && activity.at.elapsed() >= self.options.quiet;
             // One at a time: the others keep until it is done.
-            if aside.is_none() {
+            if busy.is_none() {
                 let served = match calmed {
                     true => self.replan(self.replicas.serving(), table),
                     false => None,
                 };
-                let general = || Served::Kind(Kind::TupleMerge);
+                let general = || StructureChoice::Kind(Kind::TupleMerge);
                 let served = served.or_else(|| self.may_gain(table).then(general));
                 if let Some(served) = served {
-                    self.asides += 1;
-                    self.aside = Some(Aside::new(self.asides, table, served));
-                    aside = Some(());
+                    self.rearrangements += 1;
+                    self.rearranging = Some(Rearrangement::new(self.rearrangements, table, served));
+                    busy = Some(());
                 }
                 if calmed {
-                    self.watches[at].recent = 0;
+                    self.churn[at].recent = 0;
                 }
             }
         }
@@ -940,57 +534,26 @@ impl JitEngine {
         self.wanted.is_some() && self.failed.is_none() && !self.compiling
     }
 
-    /// Takes what came of rearranging a table aside. True: there is something better to publish.
+    /// Takes what came of rearranging a table. True: there is something better to publish.
     fn rearranged(&mut self, Rearranged { number, made, took }: Rearranged) -> bool {
         // The program may have been replaced meanwhile.
-        let aside = self.aside.as_mut().filter(|aside| aside.number == number);
-        let Some(aside) = aside else { return false };
-        let (table, next) = (aside.table(), aside.done(made));
+        let current = self.rearranging.as_mut().filter(|current| current.number == number);
+        let Some(current) = current else { return false };
+        let (table, next) = (current.table(), current.done(made));
         if let Next::Work = next {
             return false;
         }
-        self.aside = None;
+        self.rearranging = None;
         // Whoever rearranges spends a tenth of the time at it, at most.
-        let watch = &mut self.watches[table.index()];
-        watch.after = watch.after.max(Instant::now() + 10 * took);
+        let activity = &mut self.churn[table.index()];
+        activity.after = activity.after.max(Instant::now() + 10 * took);
         if let Next::Adopt(beside, lacks) = next {
-            watch.ns = beside.ns;
+            activity.ns = beside.ns;
             self.replicas.adopt(table, beside, lacks);
             return true;
         }
         false
     }
-}
-
-/// The optimised program, without what is dead, and what each pass did.
-fn opt_text(optimised: &opt::Optimised) -> String {
-    let mut text = String::new();
-    for note in &optimised.notes {
-        let _ = writeln!(text, "; {note}");
-    }
-    let program = &optimised.program;
-    let dead = |line: &str| {
-        let mut words = line.split_whitespace();
-        let (kind, name) = (words.next(), words.next().unwrap_or(""));
-        match kind {
-            Some("table") => {
-                let at = program.find_table(name);
-                at.is_some_and(|id| optimised.tables[id.index()].is_none())
-            }
-            _ => false,
-        }
-    };
-    let mut skip = false;
-    for line in ir::text::print_program(program).lines() {
-        if !line.starts_with([' ', '}']) {
-            skip = dead(line);
-        }
-        if !skip {
-            text.push_str(line);
-            text.push('\n');
-        }
-    }
-    text
 }
 
 impl Engine for JitEngine {
@@ -1001,18 +564,20 @@ impl Engine for JitEngine {
     fn apply(&mut self, pipeline: &Pipeline, updates: &[Update], now_ns: u64) {
         self.failed = None;
         for update in updates {
-            if let Some(aside) = &mut self.aside {
+            if let Some(current) = &mut self.rearranging {
                 match update {
                     Update::Insert(table, entry) | Update::Modify(table, entry) => {
-                        (*table == aside.table()).then(|| aside.touch(Some(entry.id.0)));
+                        (*table == current.table()).then(|| current.touch(Some(entry.id.0)));
                     }
-                    Update::Delete(table, id) if *table == aside.table() => aside.touch(Some(id.0)),
-                    Update::Clear(table) if *table == aside.table() => aside.touch(None),
+                    Update::Delete(table, id) if *table == current.table() => {
+                        current.touch(Some(id.0))
+                    }
+                    Update::Clear(table) if *table == current.table() => current.touch(None),
                     _ => {}
                 }
             }
-            if self.aside.as_ref().is_some_and(Aside::is_stale) {
-                self.aside = None;
+            if self.rearranging.as_ref().is_some_and(Rearrangement::is_stale) {
+                self.rearranging = None;
             }
             match update {
                 Update::Insert(t, _)
@@ -1049,7 +614,7 @@ impl Engine for JitEngine {
         self.replicas.catch_up(nudge);
         let now = Instant::now();
         for table in std::mem::take(&mut self.touched) {
-            self.watches[table.index()].at = now;
+            self.churn[table.index()].at = now;
             if self.options.synchronous
                 && let Some(served) = self.replan(self.replicas.following(), table)
             {
@@ -1083,15 +648,15 @@ impl Engine for JitEngine {
     }
 
     fn is_settled(&self) -> bool {
-        let works = self.compiling || self.ready.is_some() || self.aside.is_some();
-        let quiet = self.watches.iter().all(|watch| watch.recent == 0);
+        let works = self.compiling || self.ready.is_some() || self.rearranging.is_some();
+        let quiet = self.churn.iter().all(|activity| activity.recent == 0);
         let whole = !self.whole.is_at_work();
         !works && quiet && whole && (self.wanted.is_none() || self.failed.is_some())
     }
 
     fn wants_work(&self) -> bool {
-        let aside = self.aside.as_ref().is_some_and(Aside::wants_work);
-        (self.wants_code() || self.whole.wants_work() || aside) && self.replicas.is_published()
+        let current = self.rearranging.as_ref().is_some_and(Rearrangement::wants_work);
+        (self.wants_code() || self.whole.wants_work() || current) && self.replicas.is_published()
     }
 
     fn job(&mut self) -> Option<Job> {
@@ -1103,8 +668,8 @@ impl Engine for JitEngine {
             return Some(Box::new(move || Box::new(task.run())));
         }
         if !self.wants_code() {
-            let aside = self.aside.as_mut()?;
-            let (number, task) = (aside.number, aside.task(self.replicas.serving())?);
+            let current = self.rearranging.as_mut()?;
+            let (number, task) = (current.number, current.task(self.replicas.serving())?);
             return Some(Box::new(move || {
                 let began = Instant::now();
                 let made = task.run();
@@ -1155,167 +720,18 @@ impl Engine for JitEngine {
         frame_bytes: u64,
         lookups: &dyn Fn(TableId) -> u64,
     ) -> Option<plan::cost::Pipeline> {
-        let code = self.code.as_deref()?;
-        let replica = self.replicas.serving();
-        let program = &code.unit.program.program;
-        let mut stages = Vec::new();
-        for node in &code.unit.nodes {
-            let (table, at) = (node.table, node.table.index());
-            // A table's lookups are counted together, whatever copy of the pipeline they are in.
-            if node.applied != table {
-                continue;
-            }
-            let visits = lookups(table) as f64 / packets.max(1) as f64;
-            if visits == 0.0 {
-                continue;
-            }
-            let plan = self.plan(replica, table);
-            let planned = plan.as_ref().map_or(plan::Template::TupleSpace, |p| p.template);
-            let template = match (&node.direct, planned) {
-                (Some(_), _) => plan::Template::DirectCode,
-                // What is to become code is looked up until then.
-                (None, plan::Template::DirectCode) => plan::Template::Hash,
-                (None, planned) => planned,
-            };
-            let entries = replica.len(table) as u64;
-            let steps = match template {
-                plan::Template::DirectCode => (entries as f64).max(1.0) / 2.0,
-                _ => plan.as_ref().map_or(1.0, |p| p.steps),
-            };
-            // In the mean over the actions of its entries; those of misses are rare.
-            let contents = replica.contents(table);
-            let ids = if contents.actions.is_empty() {
-                vec![contents.default.action]
-            } else {
-                contents.actions
-            };
-            let mut action = plan::cost::ActionShape::default();
-            for id in &ids {
-                let Some(body) = code.unit.program.actions.get(id) else { continue };
-                let one = crate::stages::action_shape(program, body);
-                let share = 1.0 / ids.len() as f64;
-                action.stores += share * one.stores;
-                action.checksums += share * one.checksums;
-                action.pushes += share * one.pushes;
-                action.pops += share * one.pops;
-                action.outputs += share * one.outputs;
-            }
-            let key_bytes: u32 = node
-                .columns
-                .iter()
-                .map(|k| self.program.tables[at].key[*k as usize].width.div_ceil(8))
-                .sum();
-            let active = entries.min(((flows as f64) * visits).ceil() as u64).max(1);
-            stages.push(plan::cost::Stage {
-                name: self.program.tables[at].name.clone(),
-                visits,
-                template,
-                entries,
-                active,
-                key_words: key_bytes.div_ceil(8).max(1),
-                bytes: replica.memory_bytes(table) as u64,
-                steps,
-                record_bytes: 8 * replica.records(table).words().len() as u64,
-                counters: self.program.tables[at].counters,
-                action,
-            });
-        }
-        Some(plan::cost::Pipeline {
-            parse_layers: crate::stages::parse_layers(program),
-            frame_bytes,
-            stages,
-        })
+        self.stages_of((packets, flows, frame_bytes), lookups)
     }
 
     fn dump(&self, stage: &str) -> Result<String, String> {
-        let Some(code) = &self.code else {
-            let why = self.failed.as_deref().or(self.wanted.as_deref());
-            return Err(format!("there is no code now: {}", why.unwrap_or("ask again")));
-        };
-        match stage {
-            "opt" => Ok(opt_text(&code.unit.program)),
-            "plan" => Ok(self.plan_text(code)),
-            "clif" | "asm" => {
-                // The same once more, with its text kept.
-                let mut input = self.input(self.replicas.serving());
-                input.options.keep_text = true;
-                let code = input.compile(&mut jit::Cache::default()).map_err(|e| e.to_string())?;
-                Ok(self.code_text(&code, stage == "asm"))
-            }
-            _ => Err(format!("there is no stage {stage:?}; there are ir, opt, plan, clif, asm")),
-        }
+        self.dump_text(stage)
     }
 
     fn leaves(&self) -> Vec<String> {
-        match &self.code {
-            Some(code) => {
-                // What packets may meet between a change and the code that is made for it is in all code.
-                let leaves = code.compiled.leaves().iter().map(|text| text.to_string());
-                let calls = code.compiled.stops().next().is_some();
-                let own = |text: &String| match text.as_str() {
-                    "the table has changed its shape" => false,
-                    "a service is to see it alone" => calls,
-                    _ => true,
-                };
-                leaves.filter(own).collect()
-            }
-            None => {
-                let why = self.failed.as_deref().or(self.wanted.as_deref());
-                vec![format!("everything: there is no code now, {}", why.unwrap_or("ask again"))]
-            }
-        }
+        self.leave_texts()
     }
 
     fn explain(&self) -> Vec<TableExplanation> {
-        let replica = self.replicas.serving();
-        let node = |table: TableId| {
-            let code = self.code.as_deref()?;
-            let nodes = &code.unit.nodes;
-            // The table's own lookup, else one in a copy of the pipeline.
-            let own = nodes.iter().find(|node| node.applied == table);
-            own.or_else(|| nodes.iter().find(|node| node.table == table))
-        };
-        let behind = self.code.as_ref().map(|_| self.behind_leaves());
-        let tables = (0..self.program.tables.len() as u32).map(TableId);
-        let with_entries = tables.filter(|id| replica.len(*id) > 0);
-        let explained = with_entries.map(|id| {
-            let name = &self.program.tables[id.index()].name;
-            let plan = self.plan(replica, id);
-            let mut choice = match &plan {
-                Some(plan) => plan.text.trim_end().to_string(),
-                None => format!("{name} ({} entries)", replica.len(id)),
-            };
-            let serves = match node(id) {
-                None if behind.as_ref().is_some_and(|behind| behind[id.index()]) => format!(
-                    "{} serves; packets come to it only behind what the code for bursts leaves",
-                    replica.kind(id)
-                ),
-                None if self.code.is_some() => "no packet can reach it".to_string(),
-                Some(node) if node.direct.is_some() => {
-                    "direct_code serves: its entries are part of the code".to_string()
-                }
-                _ => format!("{} serves", replica.kind(id)),
-            };
-            let tree = plan.and_then(|p| p.decomposition).filter(|_| !serves.starts_with("direct"));
-            let _ = write!(choice, "\n  {serves}");
-            if let Some(line) = replica.accounting(id).filter(|_| !serves.starts_with("direct")) {
-                let _ = write!(choice, "\n  {line}");
-            }
-            if let Some(decomposition) = tree {
-                for line in decomposition.tree.to_string().lines() {
-                    let _ = write!(choice, "\n  {line}");
-                }
-            }
-            for line in self.behind_services(id) {
-                let _ = write!(choice, "\n  {line}");
-            }
-            TableExplanation {
-                table: name.clone(),
-                entries: replica.len(id),
-                choice,
-                memory_bytes: replica.memory_bytes(id),
-            }
-        });
-        explained.collect()
+        self.explanations()
     }
 }

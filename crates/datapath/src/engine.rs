@@ -6,7 +6,7 @@
 //! interpreter engine ([`replica`](crate::replica)) has no code, so all packets are left; the
 //! compiling engine ([`compiled`](crate::compiled)) leaves few.
 
-use crate::lane::Counts;
+use crate::counts::Counts;
 use crate::meter::LiveMeter;
 use crate::program_state::ProgramState;
 use crate::tally::{Ran, Reason, Tally};
@@ -28,7 +28,7 @@ pub struct Scratch {
     /// What [`Forward::run`] had the packet run by. Before each call it is the interpreter; whoever runs it
     /// otherwise says so.
     pub ran: Ran,
-    /// Why that was not something faster, if [`Forward::run`] knows more than the packet's bail-out tells. None before
+    /// Why that was not something faster, if [`Forward::run`] knows more than the code's reason to leave the packet. None before
     /// each call.
     pub reason: Option<Reason>,
 }
@@ -55,7 +55,7 @@ pub trait Forward: Send + Sync {
     /// Runs a burst of received packets as far as compiled code goes, counting on the way. Packets
     /// that are left have the status [`BAIL`](abi::status::BAIL) and are as they came in; they are to
     /// be [`run`](Self::run), with `externs` that skip the lookups that were counted and the calls that were
-    /// answered ([`lane::Resumed`](crate::lane::Resumed)). At most [`abi::BURST_MAX`] packets.
+    /// answered ([`externs::Resumed`](crate::externs::Resumed)). At most [`abi::BURST_MAX`] packets.
     fn burst(
         &self,
         scratch: &mut Scratch,
@@ -76,7 +76,7 @@ pub trait Forward: Send + Sync {
         sink: &mut dyn Sink,
     ) -> Verdict;
 
-    /// Runs one packet and tells every step.
+    /// Runs one packet and traces every step.
     fn trace(
         &self,
         scratch: &mut Scratch,

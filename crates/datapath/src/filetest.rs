@@ -6,10 +6,11 @@
 //! added. A trace is the interpreter's, of another run of the packet whose effects are thrown away.
 
 use crate::compiled::{JitEngine, Options};
+use crate::counts::Counts;
 use crate::engine::{Engine as _, Forward, Scratch};
-use crate::lane::{Counts, Imitated, Resumed};
-use crate::telling::tell_one;
-use crate::validate::spelt;
+use crate::externs::{Imitated, Resumed};
+use crate::notify::notify_one;
+use crate::validate::full_copies;
 use interp::filetest::{Events, Interpreter};
 use interp::{Externs, Input, Start};
 use ir::text::filetest::{Engine, Event, Injected, Outcome, Parsing};
@@ -142,16 +143,10 @@ impl Engine for Compiled {
         let counters = &running.counters;
         let mut services = Imitated;
         let dead: Vec<u32> = externs.dead_ports.iter().copied().collect();
-        let mut counts = Counts {
-            worker: 0,
-            state: forward.state(),
-            counters,
-            services: &mut services,
-            random: &mut Prng::new(0),
-            outside: Some(&mut *externs),
-            live: &abi::Live::all_but(dead),
-            now_ns,
-        };
+        let (mut random, live) = (Prng::new(0), abi::Live::all_but(dead));
+        let answers = (&mut services as &mut _, &mut random as &mut _);
+        let mut counts = Counts::new(0, forward.state(), counters, answers, &live, now_ns);
+        counts.outside = Some(&mut *externs);
         forward.burst(&mut self.scratch, &mut burst, &mut counts, now_ns);
         let [done] = burst;
         let outcome = *done;
@@ -161,20 +156,20 @@ impl Engine for Compiled {
             Some(verdict) => {
                 let place = (&buffer[..], HEADROOM, bytes.len());
                 let copies = self.scratch.code.copies(0, &outcome);
-                let copies = spelt(&outcome, copies, place).into_iter().enumerate();
+                let copies = full_copies(&outcome, copies, place).into_iter().enumerate();
                 let mut told = self.scratch.code.told(0, &outcome).peekable();
                 for (at, (port, queue, bytes)) in copies {
                     while let Some(told) = told.next_if(|told| told.outputs <= at) {
-                        tell_one(&told, &outcome, place, &mut events);
+                        notify_one(&told, &outcome, place, &mut events);
                     }
                     events.events.push(Event::Out { port, queue, bytes });
                 }
-                told.for_each(|told| tell_one(&told, &outcome, place, &mut events));
+                told.for_each(|told| notify_one(&told, &outcome, place, &mut events));
                 verdict
             }
             None => {
-                let said = self.scratch.code.said(0);
-                let mut resumed = Resumed::new(externs, lookups, &said);
+                let answers = self.scratch.code.said(0);
+                let mut resumed = Resumed::new(externs, lookups, &answers);
                 forward.run(&mut self.scratch, input, &mut resumed, &mut events)
             }
         };

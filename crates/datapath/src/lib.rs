@@ -6,13 +6,14 @@
 //! | module | holds |
 //! |---|---|
 //! | [`engine`] | the seam: what an engine is to the control side and to a worker |
-//! | [`replica`] | two replicas of the tables, one serving, one following: the interpreter engine |
+//! | [`replica`] | what it takes to forward by a version; two of them are the interpreter engine |
 //! | [`compiled`] | the compiling engine: the same replicas, with code for them |
 //! | `whole` | when code of whole programs is made, for packets that the code of bursts leaves |
-//! | `aside` | a table is rearranged on a control core while it serves |
+//! | `rearrange` | a table gets another structure on a control core while it serves |
 //! | [`samples`] | keys that traffic has brought |
 //! | [`filetest`] | test files on the compiling engine |
-//! | [`lane`] | a worker's way through a snapshot: counts, and packets that code of bursts left |
+//! | [`counts`] | where the counts of compiled code go, and who answers what it asks |
+//! | [`externs`] | state, services and counters, as a packet reaches them |
 //! | [`publish`] | a version is published by one swap; who has adopted it |
 //! | [`worker`] | the burst loop: receive, run, transmit, sleep when silent |
 //! | [`records`] | what compiled code reads of an entry's action |
@@ -20,6 +21,8 @@
 //! | `stages` | a compiled pipeline as the cost model sees it |
 //! | [`services`] | what programs call by name: connection tracking |
 //! | [`sink`] | from the copies an engine sends to frames on ports |
+//! | `tx_ports` | a worker's transmit queues, and batches for them |
+//! | [`notify`] | what compiled code has for the control side: punts and digests, within the limit |
 //! | [`validate`] | a sample of what compiled code did, checked by the interpreter |
 //! | [`program_state`] | what belongs to a program and is written by packets: table counters, registers |
 //! | [`meter`] | a meter at work |
@@ -33,20 +36,21 @@
 //! the control side; every frame that comes in ends as sent, punted, or counted under a reason.
 //! Nothing here knows what OpenFlow or P4 is.
 
-mod aside;
 pub mod capture;
 pub mod compiled;
+pub mod counts;
 pub mod engine;
+pub mod externs;
 pub mod filetest;
-pub mod lane;
-mod lines;
 pub mod meter;
+pub mod notify;
 pub mod ports;
 pub mod program_state;
 pub mod publish;
 pub mod punt;
 pub mod queues;
 mod reach;
+mod rearrange;
 pub mod records;
 pub mod replica;
 pub mod samples;
@@ -54,9 +58,8 @@ pub mod services;
 pub mod sink;
 mod stages;
 pub mod tally;
-pub mod telling;
+mod tx_ports;
 pub mod validate;
-
 mod whole;
 pub mod worker;
 

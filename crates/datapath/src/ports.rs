@@ -124,7 +124,7 @@ pub struct PortCounters {
     pub tx_bytes: u64,
     /// Copies to the control side.
     pub punted: u64,
-    /// Digests that the control side was not told, as too many came.
+    /// Digests that did not reach the control side, as too many came.
     pub digests_refused: u64,
     /// Frames dropped, by reason's word.
     pub drops: Vec<(&'static str, u64)>,

@@ -123,3 +123,51 @@ impl Publisher {
         })
     }
 }
+
+/// A worker's way to the current version: it holds one snapshot, and none while it sleeps.
+pub struct Reader {
+    publisher: Arc<Publisher>,
+    worker: usize,
+    held: Option<Held>,
+}
+
+impl Reader {
+    /// A reader for this worker, which counts as running from now on.
+    pub fn new(publisher: Arc<Publisher>, worker: usize) -> Reader {
+        let held = Some(publisher.start(worker));
+        Reader { publisher, worker, held }
+    }
+
+    /// Takes the current version, if it holds another one or none.
+    #[inline]
+    pub fn adopt(&mut self) {
+        match &mut self.held {
+            Some(held) if !self.publisher.is_stale(held) => {}
+            Some(held) => self.publisher.adopt(self.worker, held),
+            None => self.held = Some(self.publisher.start(self.worker)),
+        }
+    }
+
+    /// What it holds; the current version, if it held none.
+    #[inline]
+    pub fn get(&mut self) -> &mut Held {
+        self.held.get_or_insert_with(|| self.publisher.start(self.worker))
+    }
+
+    /// What it holds.
+    #[inline]
+    pub fn held(&self) -> Option<&Held> {
+        self.held.as_ref()
+    }
+
+    /// Nobody waits for the worker any more.
+    pub fn stop(&self) {
+        self.publisher.stop(self.worker);
+    }
+
+    /// Lets go of what it holds: the worker goes to sleep.
+    pub fn sleep(&mut self) {
+        self.held = None;
+        self.stop();
+    }
+}

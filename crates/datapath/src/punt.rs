@@ -36,7 +36,7 @@ const DEBT_MAX: isize = 5;
 /// What a message costs in its port's turn beside its bytes.
 const OVERHEAD: isize = 256;
 
-/// What a worker tells the control side.
+/// A message of a worker to the control side.
 #[derive(Clone, Debug)]
 pub enum Message {
     /// A copy of a packet.

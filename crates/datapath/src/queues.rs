@@ -28,7 +28,7 @@
 
 mod spec;
 
-pub use spec::{Of, PortRef, Setting, SpecError};
+pub use spec::{Change, Of, PortRef, Setting, SpecError};
 
 use crate::ports::PortCell;
 use abi::counters::bump;

@@ -15,7 +15,7 @@
 //! A frame that came in at the least Ethernet length or more and that an action made shorter is
 //! padded back to it, as a wire would carry it (IEEE 802.3 §4.2.3.3).
 
-use crate::ports::{PortFlags, PortTable};
+use crate::ports::{PortCell, PortFlags, PortTable};
 use crate::punt::{Message, Punt, PuntRing};
 use interp::Packet;
 use ir::{Bits, DigestId, DropReason};
@@ -46,7 +46,7 @@ struct Note {
     content: Content,
 }
 
-/// Notes of one packet's copies, and what the control side is told of it.
+/// Notes of one packet's copies.
 #[derive(Default)]
 pub struct Notes {
     notes: SmallVec<[Note; 4]>,
@@ -54,7 +54,7 @@ pub struct Notes {
 }
 
 /// A copy ready to leave: the port, the queue, the frame.
-pub struct Outgoing {
+pub struct OutputCopy {
     /// The port number.
     pub port: u32,
     /// The port's queue.
@@ -65,24 +65,24 @@ pub struct Outgoing {
 
 /// What an engine writes to while one packet runs.
 pub struct Collector<'a> {
-    /// Where outputs are noted.
-    pub notes: &'a mut Notes,
-    /// The received bytes.
-    pub input: &'a [u8],
-    /// The port they came in by.
-    pub in_port: u32,
-    /// The received frame's checksum state.
-    pub csum: Csum,
-    /// The time, in nanoseconds.
-    pub now_ns: u64,
-    /// The ring to the control side.
-    pub ring: &'a PuntRing,
+    notes: &'a mut Notes,
+    input: &'a [u8],
+    in_port: u32,
+    csum: Csum,
+    now_ns: u64,
+    ring: &'a PuntRing,
+    notified: Notified,
+    /// Digests that did not reach the ring. No frame is lost with them.
+    digests_refused: u32,
+}
+
+/// What became of a packet's copies for the control side.
+#[derive(Debug, Default)]
+pub struct Notified {
     /// Copies that reached the ring.
     pub punted: u32,
-    /// Why copies did not.
+    /// Why others did not.
     pub refused: SmallVec<[DropReason; 1]>,
-    /// Digests that did not reach the ring. No frame is lost with them.
-    pub digests_refused: u32,
 }
 
 impl interp::Sink for Collector<'_> {
@@ -119,13 +119,44 @@ impl interp::Sink for Collector<'_> {
     }
 }
 
+impl<'a> Collector<'a> {
+    /// Notes outputs of a packet that came in as these bytes, by this port, with this checksum state; messages go to the
+    /// ring.
+    #[inline]
+    pub fn new(
+        notes: &'a mut Notes,
+        (input, in_port, csum): (&'a [u8], u32, Csum),
+        ring: &'a PuntRing,
+        now_ns: u64,
+    ) -> Collector<'a> {
+        let (notified, digests_refused) = (Notified::default(), 0);
+        Collector { notes, input, in_port, csum, now_ns, ring, notified, digests_refused }
+    }
+
+    /// The packet has run: counts what became of its messages, at the port that it came in by.
+    #[inline]
+    pub(crate) fn count(self, cell: &PortCell) -> Notified {
+        let Collector { notified, digests_refused, .. } = self;
+        for reason in &notified.refused {
+            cell.count_drop(*reason, 1);
+        }
+        if notified.punted > 0 {
+            cell.count_punts(u64::from(notified.punted));
+        }
+        if digests_refused > 0 {
+            cell.count_digests_refused(u64::from(digests_refused));
+        }
+        notified
+    }
+}
+
 impl Collector<'_> {
     /// The limit lets a copy of the packet pass. If not, that is counted.
     pub(crate) fn admits_punt(&mut self) -> bool {
         match self.ring.admit(self.in_port, self.now_ns) {
             Ok(()) => true,
             Err(reason) => {
-                self.refused.push(reason);
+                self.notified.refused.push(reason);
                 false
             }
         }
@@ -157,8 +188,8 @@ impl Collector<'_> {
             bytes,
         });
         match self.ring.send(self.in_port, message) {
-            Ok(()) => self.punted += 1,
-            Err(reason) => self.refused.push(reason),
+            Ok(()) => self.notified.punted += 1,
+            Err(reason) => self.notified.refused.push(reason),
         }
     }
 
@@ -265,14 +296,14 @@ impl Notes {
     }
 
     /// Turns the notes into frames, in order, and forgets them. `frame` is the received one; it goes
-    /// out as the last copy, or back to the pool. `drop` is told of copies that may not leave.
+    /// out as the last copy, or back to the pool. `drop` hears of copies that may not leave.
     pub fn finish(
         &mut self,
         mut frame: Frame,
         pool: &mut Pool,
         ports: &PortTable,
         mut drop: impl FnMut(u32, DropReason),
-        mut out: impl FnMut(Outgoing, &mut Pool),
+        mut out: impl FnMut(OutputCopy, &mut Pool),
     ) {
         let mut refuse = |note: &Note| -> bool {
             let reason = match ports.get(note.port).map(|p| p.flags()) {
@@ -307,7 +338,7 @@ impl Notes {
                 }
                 Content::Whole { start, end } => whole(&frame, &self.bytes[start..end], pool),
             };
-            out(Outgoing { port: note.port, queue: note.queue, frame: copy }, pool);
+            out(OutputCopy { port: note.port, queue: note.queue, frame: copy }, pool);
         }
         if let Some(note) = last {
             match note.content {
@@ -321,7 +352,7 @@ impl Notes {
                     pool.give(std::mem::replace(&mut frame, new));
                 }
             }
-            out(Outgoing { port: note.port, queue: note.queue, frame }, pool);
+            out(OutputCopy { port: note.port, queue: note.queue, frame }, pool);
         } else {
             pool.give(frame);
         }
@@ -464,21 +495,12 @@ mod tests {
 
         /// Runs `emit` as an engine would on `frame`, then finishes.
         fn run(&mut self, frame: Frame, emit: impl FnOnce(&[u8], &mut Collector<'_>)) -> Came {
-            let mut collector = Collector {
-                notes: &mut self.notes,
-                input: frame.data(),
-                in_port: 1,
-                csum: frame.offload.csum,
-                now_ns: 0,
-                ring: &self.ring,
-                punted: 0,
-                refused: SmallVec::new(),
-                digests_refused: 0,
-            };
+            let received = (frame.data(), 1, frame.offload.csum);
+            let mut collector = Collector::new(&mut self.notes, received, &self.ring, 0);
             emit(frame.data(), &mut collector);
             let (mut out, mut refused) = (Vec::new(), Vec::new());
             let drop = |port, reason| refused.push((port, reason));
-            let keep = |o: Outgoing, _: &mut Pool| out.push((o.port, o.frame));
+            let keep = |o: OutputCopy, _: &mut Pool| out.push((o.port, o.frame));
             self.notes.finish(frame, &mut self.pool, &self.ports, drop, keep);
             (out, refused)
         }
@@ -630,7 +652,7 @@ mod tests {
         bench.run(partial(&before), |i, c| {
             c.punt(punt(same(i)));
             c.punt(punt(changed(headers, &i[42..])));
-            assert_eq!((c.punted, c.refused.len()), (2, 0));
+            assert_eq!((c.notified.punted, c.notified.refused.len()), (2, 0));
         });
         for right in [before.frame(), after.frame()] {
             let Some(Message::Punt(punt)) = bench.punts.try_recv() else { panic!("punted") };
@@ -643,10 +665,10 @@ mod tests {
         let mut bench = Bench::new();
         bench.run(Frame::copy_of(&[1; 60]), |i, c| {
             (0..150).for_each(|_| c.digest(DigestId(1), &[]));
-            assert_eq!((c.digests_refused, c.refused.len()), (50, 0));
+            assert_eq!((c.digests_refused, c.notified.refused.len()), (50, 0));
             (0..3).for_each(|_| c.punt(punt(same(i))));
-            assert_eq!((c.punted, c.digests_refused), (0, 50));
-            assert_eq!(c.refused[..], [DropReason::PuntRateLimit; 3]);
+            assert_eq!((c.notified.punted, c.digests_refused), (0, 50));
+            assert_eq!(c.notified.refused[..], [DropReason::PuntRateLimit; 3]);
         });
     }
 }

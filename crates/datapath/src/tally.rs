@@ -161,7 +161,7 @@ impl Tally {
 
     /// The code for bursts leaves a packet that it was given.
     #[inline]
-    pub fn count_left(&self, worker: usize) {
+    pub fn count_fallback(&self, worker: usize) {
         bump(&self.workers[worker].left, 1);
     }
 
@@ -232,10 +232,10 @@ mod tests {
         for worker in 0..2 {
             tally.count_given(worker, 32);
             for reason in [group, group, meter] {
-                tally.count_left(worker);
+                tally.count_fallback(worker);
                 tally.count(worker, Ran::Interpreter, reason);
             }
-            tally.count_left(worker);
+            tally.count_fallback(worker);
             tally.count(worker, Ran::Whole, group);
             tally.count(worker, Ran::Interpreter, Reason::INJECTED);
         }

@@ -6,11 +6,11 @@
 //! fit is not checked. A sample in the ring keeps its snapshot in use, so the control side's next
 //! publication but one waits for its check, microseconds.
 //!
-//! What code finishes depends on nothing but packet, tables and what services and state have said, which the sample has with
+//! What code finishes depends on nothing but packet, tables and what services and state have answered, which the sample has with
 //! it, so the same snapshot must do the same. Packets that a service might have changed are no samples.
 
 use crate::engine::{Forward, Scratch};
-use crate::lane::Resumed;
+use crate::externs::Resumed;
 use crossbeam_channel::{Receiver, Sender};
 use interp::{Input, NullExterns, Start, sink::Collect};
 use ir::Verdict;
@@ -28,12 +28,12 @@ pub struct Sample {
     now_ns: u64,
     before: Vec<u8>,
     verdict: Verdict,
-    copies: Vec<Spelt>,
-    said: Said,
+    copies: Vec<FullCopy>,
+    answers: Said,
 }
 
 /// A copy in full: port, queue, bytes.
-pub type Spelt = (u32, u32, Vec<u8>);
+pub type FullCopy = (u32, u32, Vec<u8>);
 
 /// A worker's end: which packets to take, and where to put them.
 #[derive(Clone)]
@@ -96,18 +96,18 @@ impl Sampler {
             before: picked.before,
             verdict: done.verdict,
             copies: done.copies,
-            said: done.said,
+            answers: done.answers,
         });
     }
 }
 
 /// The copies that code has sent of a packet, in full. It lies in this buffer, and came in so far behind the buffer's start and so
 /// long.
-pub fn spelt<'c>(
+pub fn full_copies<'c>(
     outcome: &abi::Outcome,
     copies: impl Iterator<Item = jit::Copy<'c>>,
     (buffer, start, len): (&[u8], usize, usize),
-) -> Vec<Spelt> {
+) -> Vec<FullCopy> {
     let end = start + len;
     let left = start.saturating_add_signed(outcome.shift as isize);
     let bytes = |copy: &jit::Copy<'_>| match copy.headers {
@@ -122,9 +122,9 @@ pub struct Done {
     /// What has become of it.
     pub verdict: Verdict,
     /// The copies that it has sent.
-    pub copies: Vec<Spelt>,
-    /// What services and state have said of it.
-    pub said: Said,
+    pub copies: Vec<FullCopy>,
+    /// What services and state have answered.
+    pub answers: Said,
 }
 
 /// Runs a sample through the interpreter. If that does something else, says what, with the packet and
@@ -138,9 +138,10 @@ pub fn check(sample: &Sample, scratch: &mut Scratch) -> Result<(), String> {
     };
     let mut sink = Collect::default();
     let mut externs = NullExterns;
-    let mut externs = Resumed::new(&mut externs, 0, &sample.said);
+    let mut externs = Resumed::new(&mut externs, 0, &sample.answers);
     let verdict = sample.forward.run(scratch, input, &mut externs, &mut sink);
-    let wanted: Vec<Spelt> = sink.outputs.into_iter().map(|o| (o.port, o.queue, o.bytes)).collect();
+    let wanted: Vec<FullCopy> =
+        sink.outputs.into_iter().map(|o| (o.port, o.queue, o.bytes)).collect();
     if verdict == sample.verdict && wanted == sample.copies {
         return Ok(());
     }
@@ -151,8 +152,8 @@ pub fn check(sample: &Sample, scratch: &mut Scratch) -> Result<(), String> {
             text
         })
     };
-    let list = |copies: &[Spelt]| {
-        let one = |(port, queue, bytes): &Spelt| match queue {
+    let list = |copies: &[FullCopy]| {
+        let one = |(port, queue, bytes): &FullCopy| match queue {
             0 => format!("{port}: {}", hex(bytes)),
             _ => format!("{port} queue {queue}: {}", hex(bytes)),
         };

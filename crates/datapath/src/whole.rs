@@ -5,9 +5,9 @@
 //! made on a control core, as is that of many actions that are new; until then the interpreter runs what is left. Code
 //! of a few actions is made while the transaction waits.
 
-use ir::{Action, ActionId, Group, GroupId, GroupKind, Program};
+use ir::{Action, ActionId, Expr, Group, GroupId, GroupKind, Program};
 use jit::whole::{Code, Compiler, Parts};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Actions by id.
@@ -19,6 +19,18 @@ const AT_ONCE_MAX: usize = 4;
 /// So many actions of packets of the control side's have code.
 const INJECTED_MAX: usize = 64;
 
+/// Hashes of groups have code while there are no more of them; those of later ones are interpreted.
+const HASHES_MAX: usize = 64;
+
+/// Inputs of a hash that groups choose by. Groups share them.
+struct Hash {
+    inputs: Arc<[Expr]>,
+    /// Groups.
+    users: usize,
+    /// It is to have code.
+    coded: bool,
+}
+
 /// What the engine has of it.
 pub(crate) struct Whole {
     /// None if there shall be none.
@@ -29,8 +41,10 @@ pub(crate) struct Whole {
     code: Option<Arc<Code>>,
     /// Actions that packets of the control side's began with, the oldest ones first.
     injected: VecDeque<Arc<Action>>,
-    /// Groups that choose by a hash.
-    groups: BTreeMap<GroupId, Arc<Group>>,
+    /// Groups that choose by a hash, with where its inputs lie.
+    groups: HashMap<GroupId, usize>,
+    /// These hashes.
+    hashes: HashMap<usize, Hash>,
     /// Some of these have no code, or some of those.
     lacks: bool,
     /// It has all actions.
@@ -50,7 +64,7 @@ pub(crate) struct Task {
     program: Arc<Program>,
     actions: Actions,
     injected: Vec<Arc<Action>>,
-    groups: Vec<Arc<Group>>,
+    hashes: Vec<Arc<[Expr]>>,
 }
 
 /// What came of it.
@@ -63,7 +77,7 @@ pub(crate) struct Made {
 impl Task {
     /// Makes it; takes its time.
     pub(crate) fn run(self) -> Made {
-        let Task { compiler, settings, code, program, actions, injected, groups } = self;
+        let Task { compiler, settings, code, program, actions, injected, hashes } = self;
         let mut compiler = match compiler.map_or_else(|| Compiler::new(settings), Ok) {
             Ok(compiler) => compiler,
             Err(error) => return Made { program, compiler: None, code: Err(error) },
@@ -73,7 +87,7 @@ impl Task {
             None => compiler.program(&program).map(Arc::new),
         };
         let actions = actions.iter().map(|(id, action)| (*id, action));
-        let parts = Parts { injected: &injected, groups: &groups };
+        let parts = Parts { injected: &injected, hashes: &hashes };
         let code = code.and_then(|code| compiler.actions(&code, actions, parts));
         Made { program, compiler: Some(compiler), code }
     }
@@ -86,7 +100,8 @@ impl Whole {
             compiler: None,
             code: None,
             injected: VecDeque::new(),
-            groups: BTreeMap::new(),
+            groups: HashMap::new(),
+            hashes: HashMap::new(),
             lacks: false,
             complete: false,
             stale: true,
@@ -101,6 +116,7 @@ impl Whole {
         // Actions of another program's may mean what this one does not have.
         self.injected.clear();
         self.groups.clear();
+        self.hashes.clear();
         self.lacks = false;
         self.changed();
     }
@@ -127,13 +143,33 @@ impl Whole {
 
     /// This group is another one now.
     pub(crate) fn set_group(&mut self, id: GroupId, group: Option<&Arc<Group>>) {
-        match group.filter(|group| group.kind == GroupKind::Select) {
-            Some(group) => {
-                self.groups.insert(id, group.clone());
-                self.lacks = true;
+        let hash = group.filter(|group| group.kind == GroupKind::Select).map(|group| &group.hash);
+        let at = |inputs: &Arc<[Expr]>| inputs.as_ptr() as usize;
+        let old = match hash {
+            Some(inputs) => {
+                let coded = self.hashes.len() < HASHES_MAX;
+                let hash = self.hashes.entry(at(inputs)).or_insert_with(|| {
+                    self.lacks |= coded;
+                    Hash { inputs: inputs.clone(), users: 0, coded }
+                });
+                hash.users += 1;
+                self.groups.insert(id, at(inputs))
             }
-            None => drop(self.groups.remove(&id)),
+            None => self.groups.remove(&id),
+        };
+        if let Some(old) = old
+            && let Some(hash) = self.hashes.get_mut(&old)
+        {
+            hash.users -= 1;
+            if hash.users == 0 {
+                self.hashes.remove(&old);
+            }
         }
+    }
+
+    /// Inputs of the hashes that are to have code.
+    fn coded(&self) -> impl Iterator<Item = &Arc<[Expr]>> {
+        self.hashes.values().filter(|hash| hash.coded).map(|hash| &hash.inputs)
     }
 
     /// The code, if it has all of these actions.
@@ -151,7 +187,7 @@ impl Whole {
     /// How much code lacks, beside actions of entries.
     fn lacking(&self, code: &Code) -> usize {
         let injected = self.injected.iter().filter(|action| !code.injects(action)).count();
-        injected + self.groups.values().filter(|group| !code.hashes(group)).count()
+        injected + self.coded().filter(|inputs| !code.hashes(inputs)).count()
     }
 
     /// Only code of so few actions is to be made that nobody minds to wait for it.
@@ -191,7 +227,7 @@ impl Whole {
             program: program.clone(),
             actions: actions.clone(),
             injected: self.injected.iter().cloned().collect(),
-            groups: self.groups.values().cloned().collect(),
+            hashes: self.coded().cloned().collect(),
         }
     }
 
@@ -218,5 +254,39 @@ impl Whole {
                 false
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ir::CounterId;
+
+    #[test]
+    fn code_is_wanted_for_each_hash_once() {
+        let mut whole = Whole::new(None);
+        let group = |hash: &Arc<[Expr]>| {
+            let (kind, buckets, hash) = (GroupKind::Select, Vec::new(), hash.clone());
+            Arc::new(Group { kind, buckets, hash, counter: CounterId(0) })
+        };
+        let hashes: Vec<Arc<[Expr]>> = (0..100).map(|n| [Expr::int(n, 64)].into()).collect();
+        for id in 0..1000 {
+            whole.set_group(GroupId(id), Some(&group(&hashes[0])));
+        }
+        assert!(std::mem::take(&mut whole.lacks));
+        assert_eq!(whole.coded().collect::<Vec<_>>(), [&hashes[0]]);
+        whole.set_group(GroupId(7), Some(&group(&hashes[0])));
+        assert!(!whole.lacks, "nothing is new");
+        // The last user of a hash takes it along, whether it goes or changes.
+        (0..999).for_each(|id| whole.set_group(GroupId(id), None));
+        whole.set_group(GroupId(999), Some(&group(&hashes[1])));
+        assert!(whole.lacks);
+        assert_eq!(whole.coded().collect::<Vec<_>>(), [&hashes[1]]);
+        for (id, hash) in (0..).zip(&hashes) {
+            whole.set_group(GroupId(id), Some(&group(hash)));
+        }
+        assert_eq!(whole.coded().count(), HASHES_MAX, "more would be compiled in vain");
+        whole.forget();
+        assert_eq!(whole.coded().count(), 0);
     }
 }

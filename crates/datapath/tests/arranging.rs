@@ -2,8 +2,8 @@
 //! readers beside, who never miss an entry that stays.
 
 use datapath::compiled::{JitEngine, Options};
+use datapath::counts::{Counts, NoServices};
 use datapath::engine::{Engine, Forward, Scratch};
-use datapath::lane::{Counts, NoServices};
 use interp::{Collect, Input, Machine, MemoryExterns, Start};
 use ir::testing::Rng;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Pattern, Pipeline, TableId, Update, Verdict};
@@ -155,16 +155,9 @@ fn send(
     buffer[64..124].copy_from_slice(frame);
     let mut burst = [abi::Packet::new(&mut buffer, 64, 60, 1)];
     let counters = arena.worker();
-    let mut counts = Counts {
-        worker: 0,
-        state: forward.state(),
-        counters: &counters,
-        services: &mut NoServices,
-        random: &mut Prng::new(0),
-        outside: None,
-        live: &abi::Live::default(),
-        now_ns: 5,
-    };
+    let (mut services, mut random, live) = (NoServices, Prng::new(0), abi::Live::default());
+    let answers = (&mut services as &mut _, &mut random as &mut _);
+    let mut counts = Counts::new(0, forward.state(), &counters, answers, &live, 5);
     forward.burst(scratch, &mut burst, &mut counts, 5);
     match burst[0].status {
         abi::status::FORWARD => Some(burst[0].outputs().iter().map(|o| o.port).collect()),

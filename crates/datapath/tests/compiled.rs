@@ -2,8 +2,8 @@
 //! meanwhile. That code and interpreter agree is `differential`'s business.
 
 use datapath::compiled::{JitEngine, Options};
+use datapath::counts::{Counts, NoServices};
 use datapath::engine::{Engine, Forward, Scratch};
-use datapath::lane::{Counts, NoServices};
 use ir::{
     ActionCall, ActionId, Bits, Entry, EntryId, KeyMatch, Pattern, Pipeline, TableId, Update,
 };
@@ -107,16 +107,9 @@ impl Bed {
         let mut burst = [abi::Packet::new(&mut buffer, 64, 60, 1)];
         let forward = self.forward.clone();
         let state = forward.state();
-        let mut counts = Counts {
-            worker: 0,
-            state,
-            counters: &self.counters,
-            services: &mut NoServices,
-            random: &mut Prng::new(0),
-            outside: None,
-            live: &self.live,
-            now_ns: 5,
-        };
+        let (mut services, mut random) = (NoServices, Prng::new(0));
+        let answers = (&mut services as &mut _, &mut random as &mut _);
+        let mut counts = Counts::new(0, state, &self.counters, answers, &self.live, 5);
         forward.burst(&mut self.scratch, &mut burst, &mut counts, 5);
         match burst[0].status {
             abi::status::FORWARD => Some(burst[0].outputs().iter().map(|o| o.port).collect()),
@@ -438,7 +431,7 @@ fn bucket(watch_port: Option<u32>, weight: u16, action: ActionCall) -> ir::Bucke
 }
 
 fn group(kind: ir::GroupKind, buckets: Vec<ir::Bucket>, hash: Vec<ir::Expr>) -> Update {
-    let group = ir::Group { kind, buckets, hash, counter: ir::CounterId(41) };
+    let group = ir::Group { kind, buckets, hash: hash.into(), counter: ir::CounterId(41) };
     Update::SetGroup(ir::GroupId(5), Arc::new(group))
 }
 

@@ -5,7 +5,7 @@
 //! that stay their driver's as long as they can. What leaves each port, in which order, with what is left to be done for it by the
 //! port, every counter, what the control side is told, and what is captured must be the same.
 
-#[path = "lending/driver.rs"]
+#[path = "borrowing/driver.rs"]
 mod driver;
 
 use datapath::capture::{self, Captured, Filter};
@@ -117,7 +117,7 @@ impl Bench {
     }
 
     fn tell(&self, command: Command) {
-        assert!(self.handle.tell(command));
+        assert!(self.handle.send(command));
     }
 
     fn round(&mut self) {
@@ -267,7 +267,7 @@ fn copies_leave_as_the_interpreter_has_them() {
             }
             benches.iter_mut().for_each(|bench| (0..6).for_each(|_| bench.round()));
             let what = || format!("seed {seed}, step {step}\n{text}");
-            let [interpreted, compiled, lent] = &benches;
+            let [interpreted, compiled, borrowed] = &benches;
             let (right, is) = (interpreted.sent(), compiled.sent());
             assert_eq!(is, right, "compiled: {}", what());
             // The driver does not say what it knows of what it sends.
@@ -275,16 +275,16 @@ fn copies_leave_as_the_interpreter_has_them() {
                 sent.into_iter().map(|(port, bytes, _)| (port, bytes)).collect()
             };
             all += right.len();
-            assert_eq!(bytes(lent.sent()), bytes(right), "lent: {}", what());
-            for other in [compiled, lent] {
+            assert_eq!(bytes(borrowed.sent()), bytes(right), "borrowed: {}", what());
+            for other in [compiled, borrowed] {
                 assert_eq!(other.counters(), interpreted.counters(), "{}", what());
             }
             let (right, is) = (interpreted.told(), compiled.told());
             told += right.len();
-            assert_eq!((&is, &lent.told()), (&right, &right), "{}", what());
+            assert_eq!((&is, &borrowed.told()), (&right, &right), "{}", what());
             let (right, is) = (interpreted.seen(), compiled.seen());
             captured += right.len();
-            assert_eq!((&is, &lent.seen()), (&right, &right), "{}", what());
+            assert_eq!((&is, &borrowed.seen()), (&right, &right), "{}", what());
         }
         drop(benches);
     }

@@ -2,8 +2,9 @@
 //! in the same order, both say the same and make the same of the packets.
 
 use datapath::compiled::{JitEngine, Options};
+use datapath::counts::Counts;
 use datapath::engine::{Forward, Scratch};
-use datapath::lane::{Counts, State};
+use datapath::externs::State;
 use datapath::ports::PortTable;
 use datapath::services::connections::{ARGS, NAME, NAT_ARGS, NAT_NAME, RESULTS, flags, kind};
 use datapath::services::{Burst, Call, Services};
@@ -11,7 +12,8 @@ use interp::{Collect, Input, Start};
 use ir::Bits;
 use ir::program::{Param, Service};
 use jit::Handed;
-use port::marks::{Adapter, ENTRIES, Flow, Mark};
+use port::adapter::{Adapter, ENTRIES};
+use port::marks::{Flow, Mark};
 use port::prng::Prng;
 use port::{Csum, Pool, Port, memory};
 use service::conntrack::{Config, Role, Tuple};
@@ -266,16 +268,10 @@ impl Switch {
             })
             .collect();
         let mut serving = self.services.serve(&[], now_ns).marked(marks);
-        let mut counts = Counts {
-            worker: 0,
-            state: self.forward.state(),
-            counters: &self.counters,
-            services: &mut serving,
-            random: &mut Prng::new(0),
-            outside: None,
-            live: self.ports.live(),
-            now_ns,
-        };
+        let mut random = Prng::new(0);
+        let answers = (&mut serving as &mut _, &mut random as &mut _);
+        let (state, live) = (self.forward.state(), self.ports.live());
+        let mut counts = Counts::new(0, state, &self.counters, answers, live, now_ns);
         self.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);
         let gone = |p: &abi::Packet<'_>| p.outputs().first().map(|o| o.port);
         packets.iter().map(|p| (p.status != abi::status::BAIL).then(|| gone(p)).flatten()).collect()

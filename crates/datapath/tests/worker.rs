@@ -83,9 +83,9 @@ impl Bench {
         self.ports.insert(shared.clone());
         let mut rx = Some(rx);
         for (handle, tx) in self.handles.iter().zip(tx) {
-            handle.tell(Command::Ports(Arc::new(self.ports.clone())));
+            handle.send(Command::Ports(Arc::new(self.ports.clone())));
             let rx = rx.take().unwrap_or_default();
-            handle.tell(Command::AddPort { shared: shared.clone(), rx, tx });
+            handle.send(Command::AddPort { shared: shared.clone(), rx, tx });
         }
     }
 
@@ -119,7 +119,7 @@ impl Bench {
         let params = vec![Param { name: "port".to_string(), width: 32 }];
         let action = Arc::new(Action { name: "injected".to_string(), params, body: ops });
         let args = vec![ir::Bits::from_u128(2, 32)];
-        self.handles[0].tell(Command::Inject(Injection { in_port, bytes, action, args }))
+        self.handles[0].send(Command::Inject(Injection { in_port, bytes, action, args }))
     }
 }
 
@@ -193,7 +193,7 @@ fn injected_packets_run_their_action_and_are_accounted() {
     let mut bench = Bench::new(1, 1000);
     let far = bench.port(2, 8);
     bench.transact(&[insert(FIRST, 1, 5, call("punt", &[]))]);
-    let mark = bench.handles[0].told();
+    let mark = bench.handles[0].sent();
     assert!(!bench.handles[0].has_obeyed(mark + 1));
     assert!(bench.inject(7, frame(5, 1), out()));
     assert!(bench.inject(7, frame(5, 2), vec![Op::Drop(DropReason::Action)]));
@@ -202,7 +202,7 @@ fn injected_packets_run_their_action_and_are_accounted() {
     assert!(bench.inject(7, frame(5, 3), vec![punt]));
     assert_eq!(bench.handles[0].waiting(), 5);
     bench.round();
-    assert!(bench.handles[0].has_obeyed(bench.handles[0].told()));
+    assert!(bench.handles[0].has_obeyed(bench.handles[0].sent()));
     assert_eq!(taken(&far), [frame(5, 1)]);
     let Some(Message::Punt(punted)) = bench.punts.try_recv() else { panic!("it is there") };
     assert_eq!((punted.in_port, punted.args[0].low_u32(), punted.table), (7, 7, None));
@@ -217,8 +217,8 @@ fn what_was_queued_on_a_port_leaves_before_the_port_goes() {
     let far = bench.port(2, 8);
     assert!(bench.inject(1, frame(1, 1), out()));
     bench.ports.remove(2);
-    bench.handles[0].tell(Command::RemovePort(2, None));
-    bench.handles[0].tell(Command::Ports(Arc::new(bench.ports.clone())));
+    bench.handles[0].send(Command::RemovePort(2, None));
+    bench.handles[0].send(Command::Ports(Arc::new(bench.ports.clone())));
     assert!(bench.inject(1, frame(1, 2), out()));
     bench.round();
     assert_eq!(taken(&far).len(), 1);
@@ -239,7 +239,7 @@ fn frames_wait_in_egress_queues_and_none_is_lost() {
     let set = |bench: &Bench, config: Option<&QueuesConfig>| {
         let queues = config.map(|config| Arc::new(Queues::new(config.clone(), 1, 0)));
         bench.ports.get(2).unwrap().set_queues(queues.clone());
-        bench.handles[0].tell(Command::Queues { number: 2, queues: queues.clone() });
+        bench.handles[0].send(Command::Queues { number: 2, queues: queues.clone() });
         queues
     };
     let send = |bench: &Bench, queue: u32, n: u32| {
@@ -297,7 +297,7 @@ fn frames_wait_in_egress_queues_and_none_is_lost() {
     set(&bench, Some(&config));
     (0..4).for_each(|n| send(&bench, 0, n));
     bench.round();
-    bench.handles[0].tell(Command::RemovePort(2, None));
+    bench.handles[0].send(Command::RemovePort(2, None));
     bench.round();
     assert_eq!(taken(&far).len(), 1);
     assert_eq!(drops(&bench), [("port_unknown", 3), ("port_down", 6), ("tx_queue_full", 3)]);
@@ -311,13 +311,13 @@ fn a_stopped_worker_is_waited_for_by_nobody() {
     let mut bench = Bench::new(1, 1000);
     let far = bench.port(2, 8);
     assert!(bench.inject(1, frame(1, 1), out()));
-    bench.handles[0].tell(Command::Stop);
+    bench.handles[0].send(Command::Stop);
     assert!(bench.inject(1, frame(1, 2), out()));
     bench.round();
     assert_eq!(taken(&far).len(), 1);
     bench.transact(&[insert(FIRST, 1, 1, call("drop", &[]))]);
     assert!(bench.publisher.adopted_by_all(bench.publisher.version()));
-    let mark = bench.handles[0].told();
+    let mark = bench.handles[0].sent();
     assert!(!bench.handles[0].has_obeyed(mark));
     bench.workers.clear();
     assert!(bench.handles[0].has_obeyed(mark));
@@ -417,7 +417,7 @@ fn a_dead_interface_whose_descriptor_stays_readable_costs_no_processor() {
         std::thread::sleep(Duration::from_millis(1));
     }
     std::thread::sleep(Duration::from_millis(200));
-    bench.handles[0].tell(Command::Stop);
+    bench.handles[0].send(Command::Stop);
     thread.join().unwrap();
     let (asked, ms) = (asked.load(Ordering::Relaxed), begun.elapsed().as_millis());
     assert!(asked >= 1 && asked as u128 <= ms / 10, "asked {asked} times in {ms} ms");
@@ -481,7 +481,7 @@ fn a_worker_that_panics_holds_nobody_up() {
     assert!(thread.join().is_err());
     assert!(bench.publisher.adopted_by_all(u64::MAX));
     assert!(bench.handles[0].has_obeyed(u64::MAX));
-    assert!(!bench.handles[0].tell(Command::Stop));
+    assert!(!bench.handles[0].send(Command::Stop));
     bench.publisher.publish(bench.engine.publish(&|| {}));
     (2..6).for_each(|n| bench.transact(&[insert(FIRST, n, n, call("drop", &[]))]));
 }
@@ -563,7 +563,7 @@ fn a_burst_never_mixes_versions() {
         let (mut port, far) = memory::port("more", memory::Config::default()).unwrap();
         let shared = bench.ports.get(1).unwrap().clone();
         let rx = vec![port.rx_queue(0).unwrap()];
-        handle.tell(Command::AddPort { shared, rx, tx: port.tx_queue().unwrap() });
+        handle.send(Command::AddPort { shared, rx, tx: port.tx_queue().unwrap() });
         sinks.push(far);
     }
     let entries = |m: u32| [call("mark", &[m]), call("same", &[m, 1])];
@@ -603,7 +603,7 @@ fn a_burst_never_mixes_versions() {
     let took = begin.elapsed();
     done.store(1, Ordering::Relaxed);
     traffic.join().unwrap();
-    bench.handles.iter().for_each(|h| assert!(h.tell(Command::Stop)));
+    bench.handles.iter().for_each(|h| assert!(h.send(Command::Stop)));
     threads.into_iter().for_each(|t| t.join().unwrap());
     let counters = bench.counters(1);
     println!("{TRANSACTIONS} versions, {} frames in {took:?}", counters.rx_packets);

@@ -21,7 +21,7 @@ fn bucket(action: ActionId, arg: u32) -> Bucket {
 }
 
 fn group(kind: GroupKind, buckets: Vec<Bucket>) -> Group {
-    Group { kind, buckets, hash: vec![], counter: CounterId(1000) }
+    Group { kind, buckets, hash: [].into(), counter: CounterId(1000) }
 }
 
 struct Fixture {
@@ -154,7 +154,8 @@ fn select_spreads_by_hash_and_moves_only_what_was_on_a_dead_bucket() {
         weight: if port == 4 { 0 } else { port as u16 },
         ..bucket(f.out, port)
     });
-    let select = Group { hash: vec![f.src.clone()], ..group(GroupKind::Select, buckets.collect()) };
+    let select =
+        Group { hash: [f.src.clone()].into(), ..group(GroupKind::Select, buckets.collect()) };
     set_group(&mut f.pipeline, 1, select);
     let mut shares = [0usize; 5];
     for flow in 0..1200u32 {

@@ -98,7 +98,7 @@ fn broad(reject_continues: bool) -> ir::Pipeline {
             action: ActionCall::with(act, [bits(i, 32)]),
             counter: CounterId(0),
         });
-        let hash = if kind == GroupKind::Select { hash.clone() } else { vec![] };
+        let hash = if kind == GroupKind::Select { hash.clone().into() } else { [].into() };
         let group = Group { kind, buckets: buckets.collect(), hash, counter: CounterId(1) };
         set_group(&mut pipeline, id, group);
     }

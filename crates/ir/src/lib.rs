@@ -24,17 +24,19 @@
 
 pub mod bits;
 pub mod builder;
+mod call;
+mod contents;
 pub mod expr;
 pub mod id;
 pub mod op;
 pub mod pipeline;
 pub mod program;
-pub mod softflow;
 pub mod testing;
 pub mod text;
 pub mod verdict;
 pub mod verify;
 mod visit;
+mod width;
 
 pub use bits::Bits;
 pub use expr::{BinaryOp, Crc, Expr, FieldRef, HashAlgorithm, UnaryOp};

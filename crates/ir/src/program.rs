@@ -6,13 +6,13 @@
 //! later block, so every pass ends).
 
 use crate::bits::Bits;
+use crate::call::ActionCall;
 use crate::expr::{Expr, FieldRef};
 use crate::id::{
     ActionId, BlockId, DigestId, FieldId, HeaderId, HeaderTypeId, MetaId, ParserStateId,
     RegisterId, ServiceId, StackId, TableId, UnionId, ValueSetId,
 };
 use crate::op::Op;
-use crate::pipeline::ActionCall;
 use std::sync::Arc;
 
 /// Widest field of a fixed width, in bits.

@@ -190,7 +190,7 @@ fn an_action_can_be_removed_once_nothing_calls_it() {
                 };
                 let buckets = (0..random.below(4)).map(|_| bucket(random)).collect();
                 let (kind, counter) = (ir::GroupKind::All, ir::CounterId(2));
-                let group = ir::Group { kind, buckets, hash: Vec::new(), counter };
+                let group = ir::Group { kind, buckets, hash: [].into(), counter };
                 Update::SetGroup(ir::GroupId(random.below(3) as u32), Arc::new(group))
             }
             33 => Update::RemoveGroup(ir::GroupId(random.below(3) as u32)),

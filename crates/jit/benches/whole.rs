@@ -112,9 +112,9 @@ fn main() {
         let code = compiler.program(pipeline.program()).expect("it can be compiled");
         let own = (0u32..).zip(&pipeline.program().actions).map(|(id, a)| (ActionId(id), a));
         let all = own.chain(pipeline.added_actions());
-        let groups: Vec<_> = pipeline.groups().map(|(_, group)| group.clone()).collect();
+        let hashes: Vec<_> = pipeline.groups().map(|(_, group)| group.hash.clone()).collect();
         let code = compiler
-            .actions(&code, all, Parts { groups: &groups, ..Parts::default() })
+            .actions(&code, all, Parts { hashes: &hashes, ..Parts::default() })
             .expect("it can be compiled");
         let took = began.elapsed();
         if name == &"output" {

@@ -92,7 +92,7 @@ impl Groups {
                 match self.hash_of(group) {
                     Some(at) => self.hashes[at].users += 1,
                     None if self.hashes.len() < HASHES_MAX => {
-                        self.hashes.push(Used { what: group.hash.clone().into(), users: 1 });
+                        self.hashes.push(Used { what: group.hash.clone(), users: 1 });
                     }
                     None => {}
                 }
@@ -281,7 +281,7 @@ mod tests {
     }
 
     fn group(kind: GroupKind, buckets: Vec<Bucket>) -> Arc<Group> {
-        Arc::new(Group { kind, buckets, hash: Vec::new(), counter: CounterId(77) })
+        Arc::new(Group { kind, buckets, hash: [].into(), counter: CounterId(77) })
     }
 
     /// A field of 32 bits at so many bytes.

@@ -36,8 +36,8 @@ impl Both {
         let all = actions(pipeline);
         // Packets of the control side's may begin with half of them.
         let begin: Vec<_> = all.iter().map(|(_, action)| action.clone()).step_by(2).collect();
-        let groups: Vec<_> = pipeline.groups().map(|(_, group)| group.clone()).collect();
-        let parts = Parts { injected: &begin, groups: &groups };
+        let hashes: Vec<_> = pipeline.groups().map(|(_, group)| group.hash.clone()).collect();
+        let parts = Parts { injected: &begin, hashes: &hashes };
         let code = compiler.actions(&code, all.iter().map(|(id, a)| (*id, a)), parts);
         let code = code.unwrap_or_else(|e| panic!("{e}"));
         assert!(all.iter().all(|(id, action)| !code.lacks(*id, action)));

@@ -1,7 +1,9 @@
 //! The command line.
 
-use crate::bounds;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use control::engine::EngineName;
+use control::logging::LogFormat;
+use control::program::p4_file::P4Source;
 use std::path::PathBuf;
 
 /// A software switch that compiles what its controller programs.
@@ -19,22 +21,13 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// key=value
-    Logfmt,
-    /// One JSON object a line
-    Json,
-}
-
 /// Commands.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Show a switch at work: in-process hosts and traffic, no privilege, no network
     Demo(DemoOptions),
     /// Run the switch, in the foreground
-    Run(Box<RunOptions>),
+    Run(Box<control::config::Options>),
     /// Show what happens to a packet, step by step
     Trace(TraceOptions),
     /// Show counters of a running switch
@@ -56,7 +49,7 @@ pub(crate) enum Command {
     /// Say what this machine lacks for each kind of port, and the command that mends it
     Doctor(DoctorOptions),
     /// Measure what a pipeline costs a packet
-    Bench(BenchOptions),
+    Bench(bench::options::BenchOptions),
     /// Look into P4-16 programs
     P4(P4Options),
     /// Run p4c's packet tests (.stf) on a P4 program
@@ -92,6 +85,9 @@ pub(crate) struct CaptureOptions {
     /// Write pcapng here; without it, pcapng goes to standard output, or lines to a terminal
     #[arg(long, value_name = "FILE")]
     pub(crate) pcapng: Option<PathBuf>,
+    /// Write lines to standard output, a terminal or not: when, port, frame, and what became of it
+    #[arg(long, conflicts_with = "pcapng")]
+    pub(crate) text: bool,
     /// Stop after so many frames
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
@@ -290,170 +286,6 @@ impl DemoName {
     }
 }
 
-/// `millrace run`.
-#[derive(Args, Debug, Default)]
-pub(crate) struct RunOptions {
-    /// Configuration file; options add to it and override it
-    pub(crate) config: Option<PathBuf>,
-    /// A port; numbers count from 1 in order
-    #[arg(long = "port", value_name = "[NAME[:NUMBER]=]SPEC")]
-    pub(crate) ports: Vec<String>,
-    /// A controller to connect to: tcp:HOST[:PORT], tls:HOST[:PORT]
-    #[arg(long = "controller", value_name = "TARGET")]
-    pub(crate) controllers: Vec<String>,
-    /// Where to listen for controllers: ptcp:[PORT][:ADDR], pssl:[PORT][:ADDR], punix:PATH
-    #[arg(long = "listen", value_name = "TARGET")]
-    pub(crate) listeners: Vec<String>,
-    /// Packet-ins a second for each controller, at most [default: no limit but --punt-rate]
-    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::CONTROLLER_RATE.parse(text))]
-    pub(crate) controller_rate: Option<u64>,
-    /// Packet-ins at once for each controller [default: a quarter of --controller-rate]
-    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::CONTROLLER_BURST.parse(text))]
-    pub(crate) controller_burst: Option<u64>,
-    /// The switch's private key for TLS, in PEM
-    #[arg(long, value_name = "FILE", requires = "certificate")]
-    pub(crate) private_key: Option<PathBuf>,
-    /// The switch's certificate for TLS, in PEM
-    #[arg(long, value_name = "FILE", requires = "private_key")]
-    pub(crate) certificate: Option<PathBuf>,
-    /// The certificate of who signs controllers' certificates; with it every controller must show one
-    #[arg(long, value_name = "FILE", requires = "private_key")]
-    pub(crate) ca_cert: Option<PathBuf>,
-    /// Where to show all OpenFlow messages to `ovs-ofctl snoop`
-    #[arg(long, value_name = "PATH")]
-    pub(crate) snoop: Option<PathBuf>,
-    /// Datapath id, up to 16 hexadecimal digits; made from the first port's address otherwise
-    #[arg(long, value_name = "HEX")]
-    pub(crate) datapath_id: Option<String>,
-    /// What happens while no controller is connected
-    #[arg(long, value_enum)]
-    pub(crate) fail_mode: Option<FailModeName>,
-    /// OpenFlow versions to speak, separated by commas: OpenFlow10,OpenFlow13
-    #[arg(long, value_name = "LIST")]
-    pub(crate) protocols: Option<String>,
-    /// Flow entries to start with, in ovs-ofctl's syntax
-    #[arg(long = "flows", value_name = "FILE")]
-    pub(crate) flows: Vec<PathBuf>,
-    /// Groups to start with, in ovs-ofctl's syntax
-    #[arg(long = "groups", value_name = "FILE")]
-    pub(crate) groups: Vec<PathBuf>,
-    /// Meters to start with, in ovs-ofctl's syntax
-    #[arg(long = "meters", value_name = "FILE")]
-    pub(crate) meters: Vec<PathBuf>,
-    /// A flow table that shows the entries of another one with sources and destinations exchanged, as in
-    /// 0=1,goto_table:1
-    #[arg(long = "synchronise", value_name = "TABLE=SOURCE[,INSTRUCTIONS]")]
-    pub(crate) synchronised: Vec<String>,
-    /// Forward by this P4-16 program in place of OpenFlow's tables
-    #[arg(long, value_name = "FILE.p4")]
-    pub(crate) p4: Option<PathBuf>,
-    /// Entries of the P4 program to start with, in the manner of simple_switch_CLI
-    #[arg(long, value_name = "FILE")]
-    pub(crate) entries: Option<PathBuf>,
-    /// Worker threads [default: 1]
-    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::WORKERS.parse(text))]
-    pub(crate) workers: Option<u64>,
-    /// Processors for the workers, in order: 1,2,4-7
-    #[arg(long, value_name = "LIST")]
-    pub(crate) cpus: Option<String>,
-    /// Which worker (from 0) serves a port's receive queue (from 0); the others are spread
-    #[arg(long = "rx-worker", value_name = "PORT[:QUEUE]=WORKER")]
-    pub(crate) rx_workers: Vec<String>,
-    /// So many packets a second are taken of a port at most; what comes faster waits in its driver, and is lost there
-    #[arg(long = "rx-rate", value_name = "PORT=RATE")]
-    pub(crate) rx_rates: Vec<String>,
-    /// An egress queue, or the port's rate: PORT[:ID],min=RATE,max=RATE,priority=N,weight=N
-    #[arg(long = "queue", value_name = "SETTING")]
-    pub(crate) queues: Vec<String>,
-    /// Connections that `ct` keeps at most [default: 262144]
-    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::CONNECTIONS.parse(text))]
-    pub(crate) connections: Option<u64>,
-    /// Connections outlive the process: read from this file at the start, if it is there, and written to it every
-    /// --state-interval and at the end
-    #[arg(long, value_name = "FILE")]
-    pub(crate) state: Option<PathBuf>,
-    /// How often --state is written, in seconds; 0: only at the end [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::STATE_INTERVAL.parse(text))]
-    pub(crate) state_interval: Option<u64>,
-    /// A thread that does not move for so long ends the process with status 70, in seconds; 0: none is watched
-    /// [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::WATCHDOG.parse(text))]
-    pub(crate) watchdog: Option<u64>,
-    /// Goes on where the running switch behind this control socket is, and ends it: its entries (in place of
-    /// --flows, --groups, --meters) and connections, while packets go on until ports change hands
-    #[arg(long, value_name = "PATH")]
-    pub(crate) take_over: Option<PathBuf>,
-    /// A service for flows to name in softflow(NAME,ARG): "NAME KIND [KEY=VALUE...]"
-    #[arg(long = "service", value_name = "SERVICE")]
-    pub(crate) services: Vec<String>,
-    /// Workers never sleep: a core each, for the least delay after a silence
-    #[arg(long)]
-    pub(crate) poll: bool,
-    /// Arguments for DPDK itself, as one word; used where a port is of the kind dpdk
-    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
-    pub(crate) eal: Option<String>,
-    /// Frames that DPDK ports have room for, all together [default: 65535]
-    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::MBUFS.parse(text))]
-    pub(crate) mbufs: Option<u64>,
-    /// The engine [default: jit]
-    #[arg(long, value_enum)]
-    pub(crate) engine: Option<EngineName>,
-    /// Runs one forwarded packet in N by the interpreter, too, and counts differences
-    #[arg(long, value_name = "1/N")]
-    pub(crate) validate: Option<String>,
-    /// Never splits a flow table into several that fit faster templates
-    #[arg(long)]
-    pub(crate) no_decompose: bool,
-    /// Looks every table up by this template, where it fits (for tests): direct_code, hash, lpm,
-    /// range, scan, tuple_space, decomposed, linear
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
-    pub(crate) template: Option<String>,
-    /// Control socket, for trace, stats, explain and dump
-    #[arg(long, value_name = "PATH")]
-    pub(crate) ctl: Option<PathBuf>,
-    /// Flow entries in all tables together, at most [default: what half of the free memory holds]
-    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::FLOWS_MAX.parse(text))]
-    pub(crate) flows_max: Option<u64>,
-    /// Keep every change that controllers and commands make in this file, which is added to
-    #[arg(long, value_name = "FILE")]
-    pub(crate) log_changes: Option<PathBuf>,
-    /// A group, by name or number, whose members may ask at the control socket beside its owner
-    #[arg(long, value_name = "GROUP")]
-    pub(crate) ctl_group: Option<String>,
-    /// Packets per second to controllers, at most; ports share it fairly
-    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::PUNT_RATE.parse(text))]
-    pub(crate) punt_rate: Option<u64>,
-    /// Auxiliary connections to each controller, beside the main one [default: 0]
-    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::AUXILIARY.parse(text))]
-    pub(crate) auxiliary: Option<u64>,
-    /// Longest pause between attempts to connect, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::MAX_BACKOFF.parse(text))]
-    pub(crate) max_backoff: Option<u64>,
-    /// A controller silent for so long is probed, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::INACTIVITY_PROBE.parse(text))]
-    pub(crate) inactivity_probe: Option<u64>,
-}
-
-/// `--fail-mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum FailModeName {
-    /// Forward by the tables as they are
-    Secure,
-    /// Learn and forward as an ordinary bridge
-    Standalone,
-}
-
-/// `--engine`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum EngineName {
-    /// Compiles the pipeline to machine code
-    Jit,
-    /// The reference interpreter
-    Interp,
-}
-
 /// `millrace stats`.
 #[derive(Args, Debug)]
 pub(crate) struct QueryOptions {
@@ -643,19 +475,6 @@ pub(crate) struct P4LoadOptions {
     /// One JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// A P4 program and how to read it.
-#[derive(Args, Clone, Debug, serde::Serialize, serde::Deserialize)]
-pub(crate) struct P4Source {
-    /// The program
-    pub(crate) file: PathBuf,
-    /// A folder to search for included files; core.p4 and v1model.p4 come with millrace
-    #[arg(short = 'I', value_name = "DIR")]
-    pub(crate) include: Vec<PathBuf>,
-    /// A macro defined from the start
-    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
-    pub(crate) define: Vec<String>,
 }
 
 /// `millrace p4 check`.
@@ -899,310 +718,6 @@ pub(crate) struct GaugeRunOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// One JSON object on standard output, in place of the table
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// `millrace bench`.
-#[derive(Args, Debug)]
-pub(crate) struct BenchOptions {
-    /// What to do
-    #[command(subcommand)]
-    pub(crate) command: BenchCommand,
-}
-
-/// Benches.
-#[derive(Subcommand, Debug)]
-pub(crate) enum BenchCommand {
-    /// Replay traces from memory through a pipeline, ports left out
-    Pipeline(Box<BenchPipelineOptions>),
-    /// Write a use case's flow entries and traffic to files
-    UseCase(BenchUseCaseOptions),
-    /// Time every action, instruction, group, meter and extern beside plain output, and say what runs its packets
-    Constructs(BenchConstructsOptions),
-    /// Time a controller's changes, one new flow after another, beside traffic
-    Reactive(BenchReactiveOptions),
-    /// Flood the gateway with unknown users, of whom a controller hears, beside known ones
-    Flood(BenchFloodOptions),
-    /// Look headers up among rules in ClassBench's form, by one lookup structure or another
-    Classify(Box<BenchClassifyOptions>),
-    /// Measure what lookups and edits cost on this machine, for plans and predictions
-    Calibrate(BenchCalibrateOptions),
-    /// Forward between AF_XDP ports on veth, in turns with a bare AF_XDP forwarding loop; needs root
-    Xdp(BenchXdpOptions),
-}
-
-/// `millrace bench constructs`.
-#[derive(Args, Debug)]
-pub(crate) struct BenchConstructsOptions {
-    /// Only of one language
-    #[arg(long, value_enum)]
-    pub(crate) language: Option<crate::bench::Language>,
-    /// Only those whose name has this in it
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) only: Option<String>,
-    /// Length of each run
-    #[arg(long, value_name = "S", default_value_t = 0.02)]
-    pub(crate) seconds: f64,
-    /// Runs; figures are medians
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub(crate) runs: usize,
-    /// Time nothing; fail if the interpreter has run a packet
-    #[arg(long)]
-    pub(crate) check: bool,
-    /// One JSON object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// `millrace bench reactive`.
-#[derive(Args, Debug)]
-pub(crate) struct BenchReactiveOptions {
-    /// New flows a second, each a flow-mod, a barrier and a packet-out
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub(crate) rate: u64,
-    /// The newest flows stay, so many; older ones are deleted as new ones come [default: all stay]
-    #[arg(long, value_name = "N")]
-    pub(crate) keep: Option<u32>,
-    /// Flows of the traffic beside, each with an entry
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    pub(crate) flows: u32,
-    /// Frames a second of that traffic; 0 for as many as are taken
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
-    pub(crate) pps: u64,
-    /// What runs packets
-    #[arg(long, value_enum)]
-    pub(crate) engine: Option<EngineName>,
-    /// Length of each run
-    #[arg(long, value_name = "S", default_value_t = 2.0)]
-    pub(crate) seconds: f64,
-    /// Runs with changes, and as many without
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub(crate) runs: usize,
-    /// One JSON object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-impl BenchReactiveOptions {
-    /// Frames a second of the traffic beside; none for as many as are taken.
-    pub(crate) fn traffic(&self) -> Option<u64> {
-        (self.pps > 0).then_some(self.pps)
-    }
-}
-
-/// `millrace bench flood`.
-#[derive(Args, Debug)]
-pub(crate) struct BenchFloodOptions {
-    /// The gateway: customers, users of each, routes
-    #[arg(value_name = "CxU,R", default_value = "10x20,10000")]
-    pub(crate) gateway: String,
-    /// Flows of known users
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub(crate) active_flows: usize,
-    /// Frames a second of known users
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
-    pub(crate) pps: u64,
-    /// Copies for the controller a second, at most
-    #[arg(long, value_name = "N", default_value_t = datapath::punt::RATE_DEFAULT)]
-    pub(crate) punt_rate: u64,
-    /// Length of each run
-    #[arg(long, value_name = "S", default_value_t = 1.0)]
-    pub(crate) seconds: f64,
-    /// Runs with the flood, and as many without
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub(crate) runs: usize,
-    /// Fail if known users lose more than 5 % or a packet was interpreted
-    #[arg(long)]
-    pub(crate) check: bool,
-    /// One JSON object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// `millrace bench xdp`.
-#[derive(Args, Debug)]
-pub(crate) struct BenchXdpOptions {
-    /// Frames that circulate
-    #[arg(long, value_name = "N", default_value_t = 512)]
-    pub(crate) frames: usize,
-    /// Bytes of a frame
-    #[arg(long, value_name = "BYTES", default_value_t = 64)]
-    pub(crate) len: usize,
-    /// Length of each run
-    #[arg(long, value_name = "S", default_value_t = 1.0)]
-    pub(crate) seconds: f64,
-    /// Runs; figures are medians
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub(crate) runs: usize,
-    /// One JSON object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// `millrace bench pipeline`.
-#[derive(Args, Debug)]
-pub(crate) struct BenchPipelineOptions {
-    /// Flow entries, in ovs-ofctl's syntax
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["use_case", "p4"])]
-    pub(crate) flows: Option<PathBuf>,
-    /// Groups that the flow entries name, in ovs-ofctl's syntax
-    #[arg(long = "groups", value_name = "FILE", requires = "flows")]
-    pub(crate) groups: Vec<PathBuf>,
-    /// Meters that the flow entries name, in ovs-ofctl's syntax
-    #[arg(long = "meters", value_name = "FILE", requires = "flows")]
-    pub(crate) meters: Vec<PathBuf>,
-    /// A built-in use case: l2:N, l3:N, lb:N, gateway:CxU,R, firewall:N, softflow:a|b|c|d:N
-    #[arg(long, value_name = "NAME[:PARAMETERS]", conflicts_with = "p4")]
-    pub(crate) use_case: Option<String>,
-    /// A service for entries to name in softflow(NAME,ARG): "NAME KIND [KEY=VALUE...]"
-    #[arg(long = "service", value_name = "SERVICE")]
-    pub(crate) services: Vec<String>,
-    /// Leave a rewrite of the program out: unroll, narrow, ...
-    #[arg(long, value_name = "PASS")]
-    pub(crate) without: Vec<String>,
-    /// A P4 program
-    #[arg(long, value_name = "FILE")]
-    pub(crate) p4: Option<PathBuf>,
-    /// Entries of the P4 program
-    #[arg(long, value_name = "FILE", requires = "p4")]
-    pub(crate) entries: Option<PathBuf>,
-    /// A capture to replay, and the port that its frames come in by [default: 1]
-    #[arg(long, value_name = "[PORT=]FILE")]
-    pub(crate) trace: Vec<String>,
-    /// Flows that the use case's traffic is made of
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub(crate) active_flows: usize,
-    /// Ports that the switch has, for entries that flood
-    #[arg(long, value_name = "N")]
-    pub(crate) ports: Option<u32>,
-    /// The engine
-    #[arg(long, value_enum, default_value_t = EngineName::Jit)]
-    pub(crate) engine: EngineName,
-    /// Length of each run
-    #[arg(long, value_name = "S", default_value_t = 1.0)]
-    pub(crate) seconds: f64,
-    /// Runs; figures are medians
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub(crate) runs: usize,
-    /// Worker threads
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) workers: usize,
-    /// Time the entries without second passes behind services, as they are, and with second passes in full, so many turns
-    #[arg(long, conflicts_with_all = ["limit", "attack", "updates", "check", "edits"])]
-    pub(crate) stages: bool,
-    /// Run the use case's hand-written loop, too, in turns with the engine
-    #[arg(long)]
-    pub(crate) limit: bool,
-    /// Send hostile traffic, too, in turns with the use case's
-    #[arg(long, value_enum, value_name = "NAME")]
-    pub(crate) attack: Option<crate::bench::Attack>,
-    /// Change the gateway's routes so often a second, in turns with leaving them alone
-    #[arg(long, value_name = "RATE")]
-    pub(crate) updates: Option<u64>,
-    /// Look at so many frames of the gateway while it is changed: each must show one version
-    #[arg(long, value_name = "FRAMES")]
-    pub(crate) check: Option<u64>,
-    /// Change an entry of the smallest table while frames flow, and tell how soon it is live
-    #[arg(long)]
-    pub(crate) edits: bool,
-    /// One JSON object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// `millrace bench classify`.
-#[derive(Args, Debug)]
-pub(crate) struct BenchClassifyOptions {
-    /// Rules in ClassBench's form, the first that matches wins; FILE.xz is unpacked by xz
-    #[arg(long, value_name = "FILE")]
-    pub(crate) rules: PathBuf,
-    /// Headers to look up: five decimals a line, and maybe the rule's index [default: drawn from the rules]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
-    /// The structure: auto, tuple_merge, tuple_merge_offline, tuple_space, partition_sort, linear, ...
-    #[arg(long, value_name = "NAME", default_value = "auto")]
-    pub(crate) algorithm: String,
-    /// Time updates, too: half of the rules loaded, then 500,000 inserts and as many removals
-    #[arg(long)]
-    pub(crate) updates: bool,
-    /// Look up beside a writer on another core that applies so many updates a second, in turns with none
-    #[arg(long, value_name = "RATE")]
-    pub(crate) beside: Option<u64>,
-    /// Compare so many lookups with tuple space search, an update after each burst
-    #[arg(long, value_name = "LOOKUPS")]
-    pub(crate) soak: Option<u64>,
-    /// Headers to draw, if there is no trace
-    #[arg(long, value_name = "N", default_value_t = crate::bench::HEADERS, conflicts_with = "trace")]
-    pub(crate) headers: usize,
-    /// Bench so many rules made afresh, in the likeness of the file's
-    #[arg(long, value_name = "RULES")]
-    pub(crate) fresh: Option<usize>,
-    /// What random choices begin from
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Runs; figures are medians
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub(crate) runs: usize,
-    /// Write the rules to a file, as lines
-    #[arg(long, value_name = "FILE")]
-    pub(crate) write_rules: Option<PathBuf>,
-    /// Write the headers to a file, and the rules that they meet
-    #[arg(long, value_name = "FILE")]
-    pub(crate) write_trace: Option<PathBuf>,
-    /// One JSON object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// `millrace bench calibrate`.
-#[derive(Args, Debug)]
-pub(crate) struct BenchCalibrateOptions {
-    /// Where to keep the prices [default: the user's cache folder]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-    /// One JSON object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// `millrace bench use-case`.
-#[derive(Args, Debug)]
-pub(crate) struct BenchUseCaseOptions {
-    /// Which: l2:N, l3:N, lb:N, gateway:CxU,R, firewall:N; or ovn, which is timed
-    #[arg(value_name = "NAME[:PARAMETERS]")]
-    pub(crate) name: String,
-    /// Where to: flows.txt, and captures for each port
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// Flows that the traffic is made of [default: 1000; of ovn 10000]
-    #[arg(long, value_name = "N")]
-    pub(crate) active_flows: Option<usize>,
-    /// What an OVN chassis's switch was programmed with: a folder of flows-NAME*, groups-NAME*, meters-NAME*
-    #[arg(long, value_name = "DIR")]
-    pub(crate) from: Option<PathBuf>,
-    /// The chassis's name in those
-    #[arg(long, value_name = "NAME", default_value = "c1")]
-    pub(crate) chassis: String,
-    /// Or single files: flow entries
-    #[arg(long = "flows", value_name = "FILE")]
-    pub(crate) flows: Vec<PathBuf>,
-    /// Groups
-    #[arg(long = "groups", value_name = "FILE")]
-    pub(crate) groups: Vec<PathBuf>,
-    /// Meters
-    #[arg(long = "meters", value_name = "FILE")]
-    pub(crate) meters: Vec<PathBuf>,
-    /// Length of each run of ovn
-    #[arg(long, value_name = "S", default_value_t = 0.1)]
-    pub(crate) seconds: f64,
-    /// Runs of ovn; figures are medians
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub(crate) runs: usize,
-    /// Fail if the interpreter has run a packet of ovn
-    #[arg(long)]
-    pub(crate) check: bool,
-    /// One JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -8,8 +8,8 @@
 //! privilege that is merely missing is part of the report and no failure. 1: `memory`, `pcap` or the
 //! control socket does not work here.
 
-use crate::Failure;
 use crate::cli::DoctorOptions;
+use control::failure::Failure;
 use port::spec::{Xdp, XdpMode, XdpSend};
 use rustix::net::{AddressFamily, SocketType};
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ fn pcap() -> Finding {
 
 fn control_socket() -> Finding {
     let what = "control_socket";
-    let path = crate::ctl::default_path();
+    let path = control::client::default_path();
     let shown = path.display();
     if std::os::unix::net::UnixStream::connect(&path).is_ok() {
         let detail = format!("{shown}: a switch is running there; give another one --ctl PATH");

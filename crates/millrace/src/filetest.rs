@@ -10,8 +10,8 @@
 //!
 //! What a file may say is described at [`ir::text::filetest`].
 
-use crate::Failure;
 use crate::cli::TestOptions;
+use control::failure::Failure;
 use datapath::compiled::Options;
 use datapath::filetest::Compiled;
 use interp::filetest::Interpreter;

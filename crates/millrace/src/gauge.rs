@@ -5,7 +5,6 @@
 //! make theirs from the reports in files. Exit status of `gauge run`: 0 good, 1 found wanting, 2 usage, 3 the switch
 //! failed, 4 undecided, 5 interrupted ([`Verdict`]). Whatever ends a session, the report is written first.
 
-use crate::Failure;
 use crate::cli::{GaugeCalibrateOptions, GaugeCommand, GaugeRunOptions};
 use ::gauge::compare::compare;
 use ::gauge::describe;
@@ -20,6 +19,7 @@ use ::gauge::{
     Arrivals, DataPort, Filter, Interrupt, MODULES, Module, Peer, Recording, Settings, Stored,
     Threshold,
 };
+use control::failure::Failure;
 use of_channel::TlsFiles;
 use openflow::Version;
 use port::spec::{Kind, Spec, Xdp, XdpSend};
@@ -382,8 +382,10 @@ fn versions(list: &str) -> Result<Vec<Version>, Failure> {
 }
 
 fn two(specs: &[String], option: &str, what: &str) -> Result<[Spec; 2], Failure> {
-    let parsed: Vec<Spec> =
-        specs.iter().map(|s| Spec::parse(s).map_err(Failure::usage)).collect::<Result<_, _>>()?;
+    let parsed: Vec<Spec> = specs
+        .iter()
+        .map(|s| Spec::parse(s).map_err(|e| Failure::Usage(format!("port {s:?}: {e}"))))
+        .collect::<Result<_, _>>()?;
     let count = parsed.len();
     parsed.try_into().map_err(|_| {
         Failure::Usage(format!("{option} is wanted twice ({what}), not {count} times"))

@@ -1,17 +1,20 @@
 //! `millrace p4 check`: what is wrong with a P4-16 program, and what would be right. `millrace p4
 //! build`: the program in the pipeline language, with its own entries. `millrace p4 info`: its P4Info.
-//! `millrace p4 do` and `millrace p4 load` ask a running switch for what [`Host`](crate::p4_host::Host) does.
+//! `millrace p4 do` and `millrace p4 load` ask a running switch for what [`Host`](control::program::host::Host) does.
 //!
 //! Diagnoses go to standard error as text, or to standard output as one JSON object; status 1 if there
 //! are errors.
 
-use crate::Failure;
 use crate::cli::{
-    P4BuildOptions, P4CheckOptions, P4Command, P4DoOptions, P4InfoOptions, P4LoadOptions, P4Source,
+    P4BuildOptions, P4CheckOptions, P4Command, P4DoOptions, P4InfoOptions, P4LoadOptions,
 };
-use crate::ctl::{Request, ask};
-use ::p4::limits::Limits;
-use ::p4::preprocess::{Disk, Options};
+use crate::show::show;
+use ::p4::preprocess::Disk;
+use control::client::ask;
+use control::failure::Failure;
+use control::program::p4_file::{compile, options, read};
+use control::verbs::p4_do::P4Do;
+use control::verbs::p4_load::P4Load;
 use std::path::Path;
 
 /// Runs the command.
@@ -25,62 +28,6 @@ pub(crate) fn run(command: P4Command) -> Result<(), Failure> {
     }
 }
 
-/// The preprocessor's options.
-pub(crate) fn options(source: &P4Source) -> Options {
-    let define = |text: &String| match text.split_once('=') {
-        Some((name, value)) => (name.to_string(), value.to_string()),
-        None => (text.clone(), "1".to_string()),
-    };
-    Options {
-        include: source.include.clone(),
-        define: source.define.iter().map(define).collect(),
-        limits: Limits::default(),
-    }
-}
-
-/// Bytes of a file of entries or commands, at most.
-const TEXT_BYTES_MAX: u64 = 1 << 30;
-
-/// The text of a program, of entries, of packet tests: of a plain file.
-pub(crate) fn read(path: &Path) -> Result<String, Failure> {
-    ::p4::file::read_text(path, TEXT_BYTES_MAX)
-        .map_err(|e| Failure::usage(format!("{}: {e}", path.display())))
-}
-
-/// A program compiled; what is wrong with it goes to standard error.
-pub(crate) fn compile(source: &P4Source) -> Result<::p4::lower::Lowered, Failure> {
-    let (lowered, told) = compile_told(source, Limits::default())?;
-    eprint!("{told}");
-    lowered.ok_or_else(|| Failure::bad(format!("{} was not compiled", source.file.display())))
-}
-
-/// A program compiled, unless something is wrong with it, and what is to be said of it.
-pub(crate) fn compile_told(
-    source: &P4Source,
-    limits: Limits,
-) -> Result<(Option<::p4::lower::Lowered>, String), Failure> {
-    let text = read(&source.file)?;
-    Ok(lower(&source.file, &text, &Options { limits, ..options(source) }))
-}
-
-/// The text of a program by this name compiled, unless something is wrong with it.
-pub(crate) fn compile_text(name: &Path, text: &str) -> Result<::p4::lower::Lowered, Failure> {
-    let source = crate::p4_host::source(name);
-    let (lowered, told) = lower(name, text, &options(&source));
-    lowered.ok_or_else(|| Failure::Bad(told.trim_end().to_owned()))
-}
-
-fn lower(file: &Path, text: &str, options: &Options) -> (Option<::p4::lower::Lowered>, String) {
-    ::p4::with_stack(|| {
-        let mut c = ::p4::front(&Disk, options, file, text);
-        let lowered = match c.diagnostics.errors() {
-            0 => ::p4::lower::lower(&c.program, &mut c.diagnostics),
-            _ => None,
-        };
-        (lowered, c.diagnostics.render(&c.map))
-    })
-}
-
 /// `millrace p4 do`.
 fn commands(options: P4DoOptions) -> Result<(), Failure> {
     let text = match &options.file {
@@ -90,15 +37,9 @@ fn commands(options: P4DoOptions) -> Result<(), Failure> {
         }
         Some(path) => read(path)?,
     };
-    let value = ask(options.ctl.as_deref(), &Request::P4Do { text })?;
+    let value = ask(options.ctl.as_deref(), &P4Do { text })?;
     let wrong = value["wrong"].as_array().map_or(&[][..], Vec::as_slice);
-    if options.json {
-        println!("{value}");
-    } else {
-        for line in value["told"].as_array().into_iter().flatten() {
-            println!("{}", line.as_str().unwrap_or(""));
-        }
-    }
+    show::<P4Do>(value.clone(), options.json)?;
     if wrong.is_empty() {
         return Ok(());
     }
@@ -122,19 +63,8 @@ fn load(options: P4LoadOptions) -> Result<(), Failure> {
     let mut source = options.source;
     source.file = whole(&source.file)?;
     source.include = source.include.iter().map(|p| whole(p)).collect::<Result<_, _>>()?;
-    let value = ask(options.ctl.as_deref(), &Request::P4Load { source })?;
-    if options.json {
-        println!("{value}");
-        return Ok(());
-    }
-    println!(
-        "version {}: compiled in {} ms, in force {} ms later; {} entries of {} tables came along",
-        value["version"], value["compile_ms"], value["swap_ms"], value["entries"], value["tables"]
-    );
-    for line in value["left"].as_array().into_iter().flatten() {
-        println!("left behind: {}", line.as_str().unwrap_or(""));
-    }
-    Ok(())
+    let value = ask(options.ctl.as_deref(), &P4Load { source })?;
+    show::<P4Load>(value, options.json)
 }
 
 fn build(build: P4BuildOptions) -> Result<(), Failure> {
@@ -171,7 +101,7 @@ fn info(info: P4InfoOptions) -> Result<(), Failure> {
     match &info.out {
         Some(path) => std::fs::write(path, bytes)
             .map_err(|e| Failure::bad(format!("{}: {e}", path.display())))?,
-        None => crate::say_bytes(&bytes),
+        None => control::output::say_bytes(&bytes),
     }
     Ok(())
 }

@@ -4,9 +4,10 @@
 //! as it was compiled. A line a file and engine, what went otherwise than expected with file and line;
 //! status 1 if anything did.
 
-use crate::Failure;
-use crate::cli::{EngineName, StfOptions};
-use crate::p4::{compile, read};
+use crate::cli::StfOptions;
+use control::engine::EngineName;
+use control::failure::Failure;
+use control::program::p4_file::{compile, read};
 use datapath::filetest::Compiled;
 use interp::filetest::Interpreter;
 use ir::text::filetest::Engine;

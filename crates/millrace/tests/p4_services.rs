@@ -66,7 +66,7 @@ fn bed(engine: EngineKind, text: &str, entries: &[(&str, &str, &str, &str)]) -> 
 impl Bed {
     fn add(&self, name: &str, element: impl Element + 'static) {
         let elements = self.switch.services().elements().unwrap();
-        let number = ir::softflow::number(name);
+        let number = datapath::services::elements::number(name);
         let (settings, element) = (Vec::new(), Box::new(element));
         let new = New { number, name, kind: "test", settings, group: None, element };
         elements.add(new, (0, 1)).unwrap();
@@ -91,7 +91,7 @@ impl Bed {
 
     fn counter(&self, name: &str, counter: &str) -> u64 {
         let named = self.switch.services().elements().unwrap();
-        let named = named.get(ir::softflow::number(name)).unwrap();
+        let named = named.get(datapath::services::elements::number(name)).unwrap();
         named.counters().iter().find(|(n, _)| *n == counter).unwrap().1
     }
 }

@@ -19,7 +19,7 @@ use crate::rate::Rate;
 use crate::roles::ConnectionId;
 use crate::shared::{Origin, Shared};
 use crate::target::{Listen, Target};
-use crate::tls::{Tls, TlsError, TlsFiles, server_name};
+use crate::tls::{Tls, TlsError, TlsFiles, server_name, trouble};
 use crate::trouble::{Said, Trouble};
 use of_pipeline::Agent;
 use openflow::{Version, VersionSet};
@@ -185,6 +185,15 @@ impl Bound {
             .build()
             .map_err(ChannelError::System)?;
         let tls = config.tls()?.map(Arc::new);
+        if let (Some(Tls { own_is_authority: true, .. }), Some(files)) =
+            (tls.as_deref(), &config.tls)
+        {
+            tracing::warn!(
+                certificate = %files.certificate.display(),
+                "this is the certificate of an authority (CA:TRUE); some peers, other switches of this kind among them, \
+                 refuse it as one's own: have the authority sign one for the switch"
+            );
+        }
         let snoop = config.snoop.clone().map(Listen::Unix);
         let mut listeners = Vec::new();
         let mut listening = Vec::new();
@@ -415,7 +424,7 @@ impl Reach {
                     Ok(Ok(stream)) => {
                         serve(&shared, stream, peer, origin, until, (told, before)).await
                     }
-                    Ok(Err(error)) => return self.failed(&format!("TLS: {error}")),
+                    Ok(Err(error)) => return self.failed(&format!("TLS: {}", trouble(&error))),
                     Err(_) => return self.failed(&format!("TLS: {}", timed_out())),
                 }
             }
@@ -581,7 +590,7 @@ fn admit_tls(
             Ok(Ok(stream)) => {
                 serve(&shared, stream, peer, Origin::Accepted, stop, (None, None)).await;
             }
-            Ok(Err(error)) => tracing::warn!(%peer, %error, "no TLS"),
+            Ok(Err(error)) => tracing::warn!(%peer, error = trouble(&error), "no TLS"),
             Err(_) => tracing::warn!(%peer, "no TLS: timed out"),
         }
         drop(seat);

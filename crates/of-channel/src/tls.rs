@@ -70,6 +70,23 @@ pub(crate) struct Tls {
     pub(crate) acceptor: TlsAcceptor,
     /// None without an authority.
     pub(crate) connector: Option<TlsConnector>,
+    /// The switch's own certificate is an authority's: others may refuse it.
+    pub(crate) own_is_authority: bool,
+}
+
+/// The certificate that this is about is an authority's. [`rustls`] says so in a word of another crate.
+fn is_of_authority(error: &dyn std::fmt::Debug) -> bool {
+    format!("{error:?}").contains("CaUsedAsEndEntity")
+}
+
+/// Why a connection has no TLS, in words.
+pub(crate) fn trouble(error: &std::io::Error) -> String {
+    match is_of_authority(error) {
+        true => "the other side shows a certificate of an authority (CA:TRUE) as its own; give it one that the \
+                 authority has signed"
+            .to_string(),
+        false => error.to_string(),
+    }
 }
 
 impl TlsFiles {
@@ -138,6 +155,7 @@ impl Tls {
                 server.with_client_cert_verifier(verifier)
             }
         };
+        let own_is_authority = is_authority(&chain[0], provider.clone());
         let server = server.with_single_cert(chain.clone(), key()?).map_err(refused)?;
         let connector = match roots {
             None => None,
@@ -155,8 +173,22 @@ impl Tls {
                 Some(TlsConnector::from(Arc::new(client)))
             }
         };
-        Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(server)), connector })
+        let acceptor = TlsAcceptor::from(Arc::new(server));
+        Ok(Tls { acceptor, connector, own_is_authority })
     }
+}
+
+/// Who asks for a certificate of this certificate's own refuses an authority's before all else.
+fn is_authority(own: &CertificateDer<'static>, provider: Arc<CryptoProvider>) -> bool {
+    let mut roots = RootCertStore::empty();
+    if roots.add(own.clone()).is_err() {
+        return false;
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    let seen = verifier.map(|verifier| {
+        verifier.verify_server_cert(own, &[], &server_name("switch"), &[], UnixTime::now())
+    });
+    seen.is_ok_and(|seen| seen.is_err_and(|error| is_of_authority(&error)))
 }
 
 /// Whom a connection is made to, for TLS: addresses and names alike, which nobody compares.
@@ -213,5 +245,37 @@ impl ServerCertVerifier for SignedBy {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn certificate(name: &str) -> CertificateDer<'static> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls").join(name);
+        certificates(&path).expect("it is there").remove(0)
+    }
+
+    #[test]
+    fn an_authoritys_certificate_is_told_from_ones_own() {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        assert!(is_authority(&certificate("ca.pem"), provider.clone()));
+        assert!(!is_authority(&certificate("switch-cert.pem"), provider.clone()));
+        // What a connection says of a peer that shows one.
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate("ca.pem")).expect("it is one");
+        let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+        let signed = SignedBy { inner: inner.build().expect("it has roots"), provider };
+        let seen = |who: &str| {
+            let (name, now) = (server_name("any"), UnixTime::now());
+            let seen = signed.verify_server_cert(&certificate(who), &[], &name, &[], now);
+            seen.map_err(|error| trouble(&std::io::Error::other(error)))
+        };
+        assert!(seen("switch-cert.pem").is_ok());
+        let error = seen("ca.pem").expect_err("it is an authority's");
+        assert!(error.contains("shows a certificate of an authority (CA:TRUE)"), "{error}");
+        let error = seen("stranger-cert.pem").expect_err("another signed it");
+        assert!(error.contains("UnknownIssuer"), "{error}");
     }
 }

@@ -8,13 +8,13 @@ use super::places::places;
 use super::slots::{Kind, has_slot};
 use super::step::{self, CtStep, Shape, Step};
 use crate::rest::Rest;
+use contract::ct::{flags, kind};
 use ir::{ActionCall, Bits, PuntReason};
 use openflow::{
     Action, Conntrack, CopyField, ElementName, FieldId, HashAlgorithm, Instruction, Learn,
     LearnSource, LearnTarget, Match, MeterId, Nat, NatSide, PacketInReason, PortNo, Prerequisite,
     SetField, Softflow, TableId, ToController, Zone,
 };
-use service::contract::ct::{flags, kind};
 use smallvec::SmallVec;
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -8,10 +8,10 @@
 //! tags pushed by one pass. Deeper tags than the parser takes stay in the payload, untouched.
 
 use super::slots::Slots;
+use contract::ct as tracker;
 use ir::builder::Builder;
 use ir::program::Field;
 use ir::{BlockId, Expr, FieldRef, HeaderId, MetaId, StackId};
-use service::contract::ct as tracker;
 
 /// What a packet carries from service to service (SoftFlow, figure 3): the `sf_*` fields.
 pub const SF_FIELDS: [(&str, u32); 5] =

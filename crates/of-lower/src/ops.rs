@@ -292,7 +292,7 @@ pub fn ct_clear(h: &Headers) -> Vec<Op> {
     let clear = |(meta, (_, width)): (ir::MetaId, (&str, u32))| {
         Op::Assign(FieldRef::Meta(meta), Expr::int(0, width))
     };
-    h.ct.into_iter().zip(service::contract::ct::RESULTS).map(clear).collect()
+    h.ct.into_iter().zip(contract::ct::RESULTS).map(clear).collect()
 }
 
 /// An entry in front of the others, behind all VLAN tags: label, traffic class and TTL of the

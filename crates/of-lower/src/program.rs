@@ -26,14 +26,13 @@ use super::headers::Headers;
 use super::layout::{LEARN_VALUES, Layout};
 use super::ops;
 use super::parser;
+use contract::{ct as tracker, learn_admits as admission, softflow as elements};
 use ir::builder::Builder;
-use ir::softflow as elements;
 use ir::{
     ActionCall, ActionId, BinaryOp, BlockId, DropReason, Expr, Key, MatchKind, Op, Program,
     PuntReason, Table, TableId, Terminator,
 };
 use openflow::PortNo;
-use service::contract::{ct as tracker, learn_admits as admission};
 use std::sync::Arc;
 
 /// What the program depends on.

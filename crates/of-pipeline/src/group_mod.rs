@@ -174,8 +174,11 @@ impl Transaction<'_> {
             });
         }
         let hash = match request.group_type {
-            GroupType::Select => self.env.layout.selection_hash(request.selection.as_ref()),
-            _ => Vec::new(),
+            GroupType::Select => {
+                let inputs = self.env.layout.selection_hash(request.selection.as_ref());
+                self.stores.groups.shared_hash(inputs)
+            }
+            _ => Arc::default(),
         };
         let buckets = spread(&places, buckets);
         let lowered = ir::Group { kind: kind(request.group_type), buckets, hash, counter };

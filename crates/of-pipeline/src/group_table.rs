@@ -4,13 +4,15 @@
 //!
 //! Invariants: groups lead only to groups that are there, never in a circle, and never more than
 //! [`CHAIN_MAX`] deep; nothing refers to a group that is not there.
-//! Cost: a chain check walks the groups that the group leads to, and those that lead to it.
+//! Cost: a chain check walks the groups that the group leads to, and those that lead to it. Whatever the number of
+//! groups, a group-mod costs about the same: select groups share the inputs of their hash, by which engines know it.
 
 use crate::refusal::Refusal;
 use crate::sizes::buckets_bytes;
-use ir::CounterId;
+use ir::{CounterId, Expr};
 use openflow::{Action, Bucket, GroupId, GroupMod, GroupModCommand, GroupType, PortNo, Selection};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 /// Longest chain of groups that lead to groups.
 pub const CHAIN_MAX: usize = ir::verify::GROUP_CHAIN_MAX;
@@ -50,10 +52,38 @@ impl GroupEntry {
 #[derive(Debug, Default)]
 pub struct GroupTable {
     groups: BTreeMap<u32, GroupEntry>,
+    /// By group, those whose buckets lead to it.
+    leading: HashMap<u32, BTreeSet<u32>>,
+    /// Inputs of hashes that groups choose by.
+    hashes: Hashes,
     /// Bytes that all buckets have in messages, about.
     bytes: usize,
     /// What groups were since a bundle began, to be undone if nothing comes of it.
     journal: Option<Vec<(u32, Option<GroupEntry>)>>,
+}
+
+/// Inputs of hashes, each once.
+#[derive(Debug, Default)]
+struct Hashes {
+    known: HashSet<Arc<[Expr]>>,
+    /// When there are so many, those that no group has are let go.
+    limit: usize,
+}
+
+impl Hashes {
+    /// These inputs, shared with all groups that have the same.
+    fn shared(&mut self, inputs: Vec<Expr>) -> Arc<[Expr]> {
+        if let Some(known) = self.known.get(&inputs[..]) {
+            return known.clone();
+        }
+        if self.known.len() >= self.limit {
+            self.known.retain(|known| Arc::strong_count(known) > 1);
+            self.limit = 2 * self.known.len() + 16;
+        }
+        let inputs: Arc<[Expr]> = inputs.into();
+        self.known.insert(inputs.clone());
+        inputs
+    }
 }
 
 /// The groups that a bucket's actions name.
@@ -93,6 +123,17 @@ impl GroupTable {
     /// The group is this from now on.
     pub(crate) fn put(&mut self, group: u32, entry: Option<GroupEntry>) {
         self.bytes += entry.as_ref().map_or(0, |entry| buckets_bytes(&entry.buckets));
+        for old in self.groups.get(&group).iter().flat_map(|old| leads_to(&old.buckets)) {
+            if let Some(leading) = self.leading.get_mut(&old) {
+                leading.remove(&group);
+                if leading.is_empty() {
+                    self.leading.remove(&old);
+                }
+            }
+        }
+        for new in entry.iter().flat_map(|entry| leads_to(&entry.buckets)) {
+            self.leading.entry(new).or_default().insert(group);
+        }
         let old = match entry {
             Some(entry) => self.groups.insert(group, entry),
             None => self.groups.remove(&group),
@@ -138,16 +179,21 @@ impl GroupTable {
         self.groups.is_empty()
     }
 
+    /// Inputs of a hash that groups choose by, shared with all groups that have the same.
+    pub(crate) fn shared_hash(&mut self, inputs: Vec<Expr>) -> Arc<[Expr]> {
+        self.hashes.shared(inputs)
+    }
+
     /// Groups whose buckets lead to `group`.
     pub fn leading_to(&self, group: u32) -> impl Iterator<Item = u32> {
-        let leads = move |entry: &GroupEntry| leads_to(&entry.buckets).any(|g| g == group);
-        self.groups.iter().filter(move |(_, entry)| leads(entry)).map(|(id, _)| *id)
+        self.leading.get(&group).into_iter().flatten().copied()
     }
 
     /// How many groups forward to `group`; one that merely watches it does not.
     pub fn forwarding_to(&self, group: u32) -> usize {
         let forwards = |bucket: &Bucket| forwards_to(bucket).any(|g| g == group);
-        self.groups.values().filter(|entry| entry.buckets.iter().any(forwards)).count()
+        let leading = self.leading_to(group).filter_map(|by| self.groups.get(&by));
+        leading.filter(|entry| entry.buckets.iter().any(forwards)).count()
     }
 
     /// How many groups in a row `group` is the first of, or an error if it leads back to `origin`.

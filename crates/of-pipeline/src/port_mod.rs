@@ -121,7 +121,7 @@ impl Transaction<'_> {
             Arc::new(ir::Group {
                 kind: GroupKind::All,
                 buckets: ports.into_iter().map(bucket).collect(),
-                hash: Vec::new(),
+                hash: [].into(),
                 counter,
             })
         };

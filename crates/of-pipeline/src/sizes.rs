@@ -10,6 +10,8 @@ fn actions_bytes(actions: &[Action]) -> usize {
         Action::Experimenter(e) => 16 + e.data.len(),
         Action::Note(bytes) => 24 + bytes.len(),
         Action::CopyField(_) => 24,
+        // A note that holds its text.
+        Action::Softflow(_) => 80,
         _ => 16,
     };
     actions.iter().map(bytes).sum()

@@ -4,7 +4,7 @@
 //! lets go on comes to table 0 anew, with `sf_stage` one higher, `sf_action` the service's number, and all
 //! other pipeline fields as a packet has them that just came in.
 //!
-//! On the wire (any version) it is an experimenter's action:
+//! In requests it may be an experimenter's action (any version):
 //!
 //! | bytes | hold |
 //! |---|---|
@@ -13,6 +13,10 @@
 //! | 10..12 | the name's length in bytes, 1 to [`NAME_MAX`] |
 //! | 12..16 | the argument |
 //! | 16.. | the name, and zeros up to a multiple of 8 |
+//!
+//! `ovs-ofctl` and other clients refuse a whole reply for one action that they do not know. So what this crate writes is
+//! Nicira's `note`, whose octets are the action as flows have it, `softflow(NAME,ARG)`, and zeros. Such a note is
+//! this action in requests, too: what a client dumped, it can add again.
 //!
 //! The fields `sf_*` are OXMs of the class [`OXM_CLASS_SOFTFLOW`](crate::field::OXM_CLASS_SOFTFLOW).
 
@@ -74,6 +78,13 @@ pub struct Softflow {
     pub name: ElementName,
     /// `sf_argument`.
     pub argument: u32,
+}
+
+/// As flows have it.
+impl fmt::Display for Softflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "softflow({},{})", self.name, self.argument)
+    }
 }
 
 #[cfg(test)]

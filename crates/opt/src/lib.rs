@@ -88,7 +88,7 @@ impl Buckets {
             }
             let is = |hash: &Arc<[Expr]>| hash[..] == group.hash[..];
             if group.kind == GroupKind::Select && !buckets.hashes.iter().any(is) {
-                buckets.hashes.push(group.hash.clone().into());
+                buckets.hashes.push(group.hash.clone());
             }
         }
         buckets

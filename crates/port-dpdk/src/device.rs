@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use port::marks::Marks;
 use port::{
-    BURST_MAX, Batch, Burst, Csum, DropReason, Drops, Error, Frame, GsoKind, KernelStats,
-    LinkState, Loans, Pool, Port, PortInfo, RxError, RxQueue, Sizes, TxQueue, TxReport, gso,
+    BURST_MAX, Batch, BorrowedBurst, Burst, Csum, DropReason, Drops, Error, Frame, GsoKind,
+    KernelStats, LinkState, Pool, Port, PortInfo, RxError, RxQueue, Sizes, TxQueue, TxReport, gso,
 };
 use wire::layers::{Layers, Network};
 
@@ -212,14 +212,14 @@ impl RxQueue for Rx {
         Ok(self.line.receive(burst, pool, |reason| drops.add(reason, 1)))
     }
 
-    fn rx_lent(
+    fn rx_borrowed(
         &mut self,
-        loans: &mut Loans,
+        borrowed: &mut BorrowedBurst,
         burst: &mut Burst,
         pool: &mut Pool,
     ) -> Result<usize, RxError> {
         let drops = &mut self.drops;
-        Ok(self.line.receive_lent(loans, burst, pool, |reason| drops.add(reason, 1)))
+        Ok(self.line.receive_borrowed(borrowed, burst, pool, |reason| drops.add(reason, 1)))
     }
 
     fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {

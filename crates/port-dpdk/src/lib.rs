@@ -9,14 +9,14 @@
 //! to get a build that can.
 //!
 //! # Nothing is copied
-//! A received mbuf is lent to the pipeline: by its address alone ([`port::Loans`]) where there is
-//! nothing to say of the frame but where it lies, else as the frame's buffer ([`port::Frame::lent`]).
+//! The pipeline borrows a received mbuf: by its address alone ([`port::BorrowedBurst`]) where there is
+//! nothing to say of the frame but where it lies, else as the frame's buffer ([`port::Frame::borrowed`]).
 //! Its 128 bytes of headroom are where headers grow. A frame that leaves by a DPDK port in the buffer that it
 //! came in is that mbuf again. Copied are: frames of several mbufs (a pipeline wants one piece),
 //! frames from ports of another kind, and the extra copies of a frame that goes to several ports.
 //!
 //! # One pool
-//! All devices share one pool of mbufs, since frames go from one to another, and one is lent as long
+//! All devices share one pool of mbufs, since frames go from one to another, and one is borrowed as long
 //! as a frame lives. Worker threads are made known to DPDK so that each has its own cache of it.
 //!
 //! Invariants: a device is stopped and closed when its port and the last of its queues are gone. A

@@ -2,7 +2,7 @@
 //!
 //! What goes out is safe by ownership. [`Device`] closes its device when the last of its clones goes;
 //! [`RxLine`] and [`TxLine`] are one queue each, not to be cloned, so that DPDK's rule (one thread at
-//! a time in a queue) holds by exclusive borrowing. A received mbuf is a frame's lent buffer from the
+//! a time in a queue) holds by exclusive borrowing. A received mbuf is a frame's borrowed buffer from the
 //! moment it is seen, and an [`Mbuf`] owns one that is about to leave. Queues of a device whose driver
 //! takes their memory away on a thread of DPDK's are entered only as [`gate`](crate::gate) allows.
 #![allow(unsafe_code)]
@@ -22,8 +22,8 @@ use crate::gate::{self, Guard};
 
 use port::marks::{Flow, Mark, MarkError, Marks};
 use port::{
-    BATCH_MAX, BURST_MAX, Batch, Burst, Csum, DropReason, Frame, Gso, GsoKind, Lender, Loans,
-    Native, Offload, Pool, Redeemed,
+    BATCH_MAX, BURST_MAX, Batch, BorrowedBurst, BufferOwner, Burst, Csum, DropReason, Frame, Gso,
+    GsoKind, Mbuf, Offload, Pool, Reclaimed,
 };
 use wire::IpProtocol;
 
@@ -242,11 +242,11 @@ unsafe fn release_all(tokens: &[NonNull<()>]) {
     unsafe { mr_free_all(tokens.as_ptr(), tokens.len() as u32) }
 }
 
-/// Who lends mbufs.
+/// The owner of mbufs that frames borrow.
 // SAFETY: DPDK takes an mbuf back on any thread, and is told once. The shim asserts that an mbuf is laid out as
-// `Native`.
-pub(crate) static LENDER: Lender =
-    unsafe { Lender::of_natives("dpdk", release).at_once(release_all) };
+// `Mbuf`.
+pub(crate) static OWNER: BufferOwner =
+    unsafe { BufferOwner::of_mbufs("dpdk", release).at_once(release_all) };
 
 /// An mbuf of ours.
 #[repr(transparent)]
@@ -267,9 +267,9 @@ impl Mbuf {
     /// and nothing happens, if it is in no mbuf.
     #[inline]
     pub(crate) fn of(frame: &mut Frame) -> Option<Mbuf> {
-        let Redeemed { token, start, len, edited } = frame.redeem(&LENDER)?;
+        let Reclaimed { token, start, len, edited } = frame.reclaim(&OWNER)?;
         if edited {
-            // A lent buffer is no longer than 64 KiB, and start and length lie within it.
+            // A borrowed buffer is no longer than 64 KiB, and start and length lie within it.
             // SAFETY: the mbuf is ours again, and has one buffer.
             unsafe { mr_cut(token.as_ptr(), start as u16, len as u16) }
         }
@@ -331,7 +331,7 @@ impl Mbufs {
     /// Adds those of frames, which say where these lie now; nothing happens, and it says so, if they are in none.
     #[inline]
     pub(crate) fn take_all(&mut self, batch: &mut Batch) -> bool {
-        batch.redeem(&LENDER, &mut self.0)
+        batch.reclaim(&OWNER, &mut self.0)
     }
 
     /// Frees so many at most.
@@ -572,27 +572,27 @@ impl RxLine {
         self.frames(0..n, burst, pool, lost)
     }
 
-    /// Fills `loans`, both being empty, if of every frame there is nothing to say but where it lies, else the
+    /// Fills `borrowed`, both being empty, if of every frame there is nothing to say but where it lies, else the
     /// burst.
     #[inline]
-    pub(crate) fn receive_lent(
+    pub(crate) fn receive_borrowed(
         &mut self,
-        loans: &mut Loans,
+        borrowed: &mut BorrowedBurst,
         burst: &mut Burst,
         pool: &mut Pool,
         lost: impl FnMut(DropReason),
     ) -> usize {
-        let room = loans.room();
+        let room = borrowed.room();
         let n = self.fetch(room);
         // Nearly always none has anything to say.
-        // SAFETY: as in `lend`, for each.
-        if unsafe { loans.fill(&LENDER, n) } {
+        // SAFETY: as in `borrow`, for each.
+        if unsafe { borrowed.fill(&OWNER, n) } {
             return n;
         }
-        self.received[..n].copy_from_slice(&loans.room()[..n]);
+        self.received[..n].copy_from_slice(&borrowed.room()[..n]);
         for at in 0..n {
-            if !lend(self.received(at), loans) {
-                loans.become_frames(burst);
+            if !borrow(self.received(at), borrowed) {
+                borrowed.become_frames(burst);
                 self.frames(at..n, burst, pool, lost);
                 return burst.len();
             }
@@ -641,9 +641,9 @@ impl RxLine {
 
 /// Lends an mbuf that was just received, if there is nothing to say of it but where the frame lies, or that its
 /// checksum is right.
-fn lend(token: NonNull<()>, loans: &mut Loans) -> bool {
+fn borrow(token: NonNull<()>, borrowed: &mut BorrowedBurst) -> bool {
     // SAFETY: an mbuf of ours, laid out as the shim has asserted, and nobody else's.
-    let plain = unsafe { token.cast::<Native>().as_mut() };
+    let plain = unsafe { token.cast::<Mbuf>().as_mut() };
     let within = u32::from(plain.start) + plain.len <= u32::from(plain.buffer_len);
     let alone = plain.segments == 1 && plain.references == 1;
     if !alone || !within {
@@ -661,8 +661,8 @@ fn lend(token: NonNull<()>, loans: &mut Loans) -> bool {
         plain.flags = 0;
     }
     // SAFETY: an mbuf of ours alone (one segment, no flag of a buffer that is another's, no other reference), whose
-    // memory DPDK has mapped zeroed; the list is the only way to it until released or redeemed.
-    unsafe { loans.push(&LENDER, token, valid) };
+    // memory DPDK has mapped zeroed; the list is the only way to it until released or reclaimed.
+    unsafe { borrowed.push(&OWNER, token, valid) };
     true
 }
 
@@ -695,8 +695,8 @@ fn frame(received: &Received, pool: &mut Pool) -> Result<Frame, DropReason> {
         return Err(DropReason::RxCorrupt);
     } else {
         // SAFETY: an mbuf of ours alone (one segment, its own buffer, no other reference), whose
-        // memory DPDK has mapped zeroed; `frame` is the only way to it until released or redeemed.
-        unsafe { Frame::lent(&LENDER, token, buffer, buffer_len, start, len as u16) }
+        // memory DPDK has mapped zeroed; `frame` is the only way to it until released or reclaimed.
+        unsafe { Frame::borrowed(&OWNER, token, buffer, buffer_len, start, len as u16) }
     };
     if received.flags & !MARK != 0 {
         frame.offload = offload(received, &frame);

@@ -11,7 +11,7 @@
 //! for.
 //!
 //! # Nothing is copied
-//! All sockets of the process share memory (`umem`). A frame is lent to the pipeline in the chunk that it
+//! All sockets of the process share memory (`umem`). The pipeline borrows a frame in the chunk that it
 //! was received into; leaving by another AF_XDP port, the chunk is what that port sends. (Drivers without
 //! support for AF_XDP, veth's among them, copy on the kernel's side of the rings, once in and once out.)
 //!

@@ -1,19 +1,19 @@
 //! The memory that sockets share with the kernel, and with each other, in chunks of [`CHUNK_BYTES`].
 //!
 //! A frame that comes in by one AF_XDP port and leaves by another stays where it lies: the pipeline is
-//! lent the chunk ([`Umem::lend`]), and the chunk is what the other socket sends ([`redeem`]). For that all
+//! borrowed the chunk ([`Umem::borrow`]), and the chunk is what the other socket sends ([`reclaim`]). For that all
 //! sockets must know the same memory. Each registers it for itself, where `XDP_SHARED_UMEM` would have
 //! them bind to one that did: that one would have to stay, and all would have to copy, or none. So
 //! ports come and go in any order, and one that copies serves beside one that need not.
 //!
 //! A [`Chunk`] is a token: who holds it may access that chunk. While the kernel has a chunk, a bit in
-//! a [`Held`] stands for it; while a frame has it, the frame's loan. What the kernel hands back is
+//! a [`Held`] stands for it; while a frame has it, the frame's buffer is borrowed. What the kernel hands back is
 //! looked up there, so that a chunk that it never had makes no token.
 //!
 //! Idle chunks lie in a list of each thread that receives or sends ([`Umem::with_local`]) and go to and
 //! from the common list, under a lock, many at a time.
 //!
-//! Invariants: of each chunk there is one token, or one bit, or one loan. The common list is not emptied
+//! Invariants: of each chunk there is one token, or one bit, or one borrowed buffer. The common list is not emptied
 //! below what sockets that may still be opened need to begin with. What the kernel had when a socket
 //! was closed comes back after that; from a driver that receives into the chunks itself, a while
 //! later ([`Left`]).
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use port::{Frame, Lender};
+use port::{BufferOwner, Frame};
 
 use crate::sys::Mapping;
 
@@ -188,17 +188,17 @@ impl Umem {
 
     /// Lends the chunk of a frame of this memory to a hollow frame.
     #[inline]
-    pub(crate) fn lend<'f>(&self, placed: Placed, frame: &'f mut Frame) -> &'f mut Frame {
+    pub(crate) fn borrow<'f>(&self, placed: Placed, frame: &'f mut Frame) -> &'f mut Frame {
         let Placed { chunk, at, len } = placed;
         let (start, token) = (self.start(&chunk), self.token(&chunk));
         // SAFETY: the whole chunk, of a mapping that stays and was zeroed when it was made; the token
-        // of the chunk is spent, and another one is made only when the frame is redeemed or released.
+        // of the chunk is spent, and another one is made only when the frame is reclaimed or released.
         // `Placed` lies within its chunk.
-        unsafe { frame.lend(&LENDER, token, start, CHUNK_BYTES as u16, at, len) };
+        unsafe { frame.borrow(&OWNER, token, start, CHUNK_BYTES as u16, at, len) };
         frame
     }
 
-    /// What stands for a lent chunk: its number and the memory's, never an address.
+    /// What stands for a borrowed chunk: its number and the memory's, never an address.
     #[inline]
     fn token(&self, chunk: &Chunk) -> NonNull<()> {
         let number = self.number * INDEX_END + chunk.index as usize;
@@ -262,21 +262,21 @@ pub(crate) fn census() -> (usize, usize) {
     there.fold((0, 0), |(idle, all), umem| (idle + umem.idle(), all + umem.chunks as usize))
 }
 
-/// Gives a lent chunk back.
+/// Gives a borrowed chunk back.
 ///
 /// # Safety
 ///
-/// The token is of a loan that ends with this; nobody uses the chunk any more.
+/// The token is of a borrowed buffer that goes back with this; nobody uses the chunk any more.
 unsafe fn release(token: NonNull<()>) {
     let Some((umem, chunk)) = of_token(token) else { return };
     umem.with_local(|local| local.give(chunk));
 }
 
-/// Who lends chunks.
-// SAFETY: a chunk may be given back on any thread; each token stands for one loan.
-static LENDER: Lender = unsafe { Lender::new("af_xdp", release) };
+/// The owner of chunks that frames borrow.
+// SAFETY: a chunk may be given back on any thread; each token stands for one borrowed buffer.
+static OWNER: BufferOwner = unsafe { BufferOwner::new("af_xdp", release) };
 
-/// The chunk behind a token, whose loan ends with this.
+/// The chunk behind a token, whose buffer goes back with this.
 fn of_token(token: NonNull<()>) -> Option<(&'static Umem, Chunk)> {
     let number = token.addr().get() - 1;
     let umem = UMEMS.get(number / INDEX_END)?.get()?;
@@ -310,11 +310,11 @@ impl Placed {
 /// Takes a frame's chunk, and the memory that it is of; the frame is hollow then. `None`, and nothing
 /// happens, if it lies elsewhere.
 #[inline]
-pub(crate) fn redeem(frame: &mut Frame) -> Option<(&'static Umem, Placed)> {
-    let redeemed = frame.redeem(&LENDER)?;
-    let (umem, chunk) = of_token(redeemed.token)?;
-    // The whole chunk was lent, so both lie within it.
-    Some((umem, Placed { chunk, at: redeemed.start as u16, len: redeemed.len as u16 }))
+pub(crate) fn reclaim(frame: &mut Frame) -> Option<(&'static Umem, Placed)> {
+    let reclaimed = frame.reclaim(&OWNER)?;
+    let (umem, chunk) = of_token(reclaimed.token)?;
+    // The whole chunk was borrowed, so both lie within it.
+    Some((umem, Placed { chunk, at: reclaimed.start as u16, len: reclaimed.len as u16 }))
 }
 
 /// Idle chunks of one thread.
@@ -537,7 +537,7 @@ mod tests {
         // Dropped, here or elsewhere.
         for elsewhere in [false, true] {
             let mut frame = Frame::hollow();
-            umem.lend(placed(b"abcdef"), &mut frame);
+            umem.borrow(placed(b"abcdef"), &mut frame);
             assert_eq!((frame.data(), frame.buffer_len()), (&b"abcdef"[..], CHUNK_BYTES));
             assert_eq!(umem.idle(), all - 1);
             if elsewhere {
@@ -549,19 +549,19 @@ mod tests {
         }
         // Edited in place, and taken back as it is.
         let mut frame = Frame::hollow();
-        umem.lend(placed(b"abcdef"), &mut frame);
+        umem.borrow(placed(b"abcdef"), &mut frame);
         frame.pull_front(2);
         frame.data_mut()[0] = b'x';
-        let (of, placed) = redeem(&mut frame).unwrap();
+        let (of, placed) = reclaim(&mut frame).unwrap();
         assert!(std::ptr::eq(of, umem) && frame.is_hollow());
         assert_eq!((umem.bytes(&placed), placed.len()), (&b"xdef"[..], 4));
         // What outgrows it leaves it.
         let mut frame = Frame::hollow();
-        umem.lend(placed, &mut frame);
+        umem.borrow(placed, &mut frame);
         assert_eq!(umem.idle(), all - 1);
         frame.set_len(5000);
         assert_eq!((umem.idle(), &frame.data()[..4]), (all, &b"xdef"[..]));
-        assert!(redeem(&mut frame).is_none() && redeem(&mut Frame::copy_of(b"abc")).is_none());
+        assert!(reclaim(&mut frame).is_none() && reclaim(&mut Frame::copy_of(b"abc")).is_none());
     }
 
     #[test]

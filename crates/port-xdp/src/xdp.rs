@@ -467,7 +467,7 @@ impl RxQueue for Rx {
             // No more are received than there is room for.
             let frame = match received {
                 Received::Corrupt => None,
-                Received::Placed(placed) => burst.add().map(|frame| umem.lend(placed, frame)),
+                Received::Placed(placed) => burst.add().map(|frame| umem.borrow(placed, frame)),
                 Received::Bytes(bytes) => burst.add().map(|frame| {
                     *frame = pool.copy_of(bytes);
                     frame
@@ -695,7 +695,7 @@ impl TxQueue for Tx {
             _ => Ok(false),
         });
         let result = match plain {
-            Ok(true) => match umem::redeem(frame) {
+            Ok(true) => match umem::reclaim(frame) {
                 Some((umem, placed)) if std::ptr::eq(umem, self.umem) => {
                     self.queue(placed);
                     return Ok(());

@@ -87,7 +87,7 @@ impl Burst {
         &mut self.places[..self.len]
     }
 
-    /// Notes what the port has said of frame `at`, which is there.
+    /// Notes what the port reports of frame `at`, which is there.
     pub fn mark(&mut self, at: usize, mark: Mark) {
         if self.marks.is_empty() {
             self.marks = vec![Mark::NONE; BURST_MAX].into_boxed_slice();
@@ -98,7 +98,7 @@ impl Burst {
         }
     }
 
-    /// What the port has said of the frames, in their order; none if it has said nothing.
+    /// What the port reports of the frames, in their order; none if it reports nothing.
     #[inline]
     pub fn marks(&self) -> Option<&[Mark]> {
         self.marked.then(|| &self.marks[..self.len])

@@ -105,14 +105,14 @@ impl Dice {
             let place = (place % frame.len() as u64) as usize;
             frame.data_mut()[place] ^= 1 << bit;
         }
-        let twin = duplication.then(|| pool.clone_of(&frame));
+        let duplicate = duplication.then(|| pool.clone_of(&frame));
         if reordering && self.held.is_none() {
             self.held = Some(frame);
-            twin.into_iter().for_each(deliver);
+            duplicate.into_iter().for_each(deliver);
             return None;
         }
         deliver(frame);
-        twin.into_iter().chain(self.held.take()).for_each(deliver);
+        duplicate.into_iter().chain(self.held.take()).for_each(deliver);
         None
     }
 }

@@ -6,8 +6,8 @@
 //!
 //! Two sizes of buffer serve all traffic: [`SMALL_BYTES`] for what a wire carries, [`BIG_BYTES`]
 //! for frames that stand for many segments. A driver with buffers of its own lends them in the heap's
-//! place ([`Frame::lent`]); nobody notices but the port that takes the buffer back
-//! ([`Frame::redeem`]).
+//! place ([`Frame::borrowed`]); nobody notices but the port that takes the buffer back
+//! ([`Frame::reclaim`]).
 //!
 //! Invariant: `start + len <= buffer length`.
 //! Cost: a new buffer is an allocation and a clearing; a recycled one (see [`Pool`](crate::Pool)),
@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 
 use crate::offload::{Csum, Offload};
 use crate::sys::buffer::Buffer;
-pub use crate::sys::buffer::{Lender, Native};
+pub use crate::sys::buffer::{BufferOwner, Mbuf};
 
 /// Room kept before the bytes of a fresh frame, in bytes.
 pub const HEADROOM: usize = 128;
@@ -48,16 +48,16 @@ pub struct Frame {
 
 const _: () = assert!(size_of::<Frame>() == 64);
 
-/// A lent buffer that goes back to its lender, and the frame that is in it.
+/// A borrowed buffer that goes back to its owner, and the frame that is in it.
 #[derive(Clone, Copy, Debug)]
-pub struct Redeemed {
-    /// What the lender knows the buffer by.
+pub struct Reclaimed {
+    /// What the owner knows the buffer by.
     pub token: NonNull<()>,
     /// Bytes of the buffer before the frame.
     pub start: usize,
     /// The frame's bytes.
     pub len: usize,
-    /// The frame begins elsewhere, or is of another length, than when the buffer was lent.
+    /// The frame begins elsewhere, or is of another length, than when the buffer was borrowed.
     pub edited: bool,
 }
 
@@ -87,17 +87,17 @@ impl Frame {
         self.buffer
     }
 
-    /// A frame of `len` bytes that begin `start` bytes into a lent buffer of `buffer_len` bytes from
-    /// `buffer` on, which `lender` knows by `token`. Whoever drops the frame, or moves its bytes for
+    /// A frame of `len` bytes that begin `start` bytes into a borrowed buffer of `buffer_len` bytes from
+    /// `buffer` on, which `owner` knows by `token`. Whoever drops the frame, or moves its bytes for
     /// want of room, releases the buffer.
     ///
     /// # Safety
     /// The buffer is initialised memory that any thread may read and write, and nobody else touches
-    /// it until it was released or redeemed. `start + len <= buffer_len`.
+    /// it until it was released or reclaimed. `start + len <= buffer_len`.
     #[allow(unsafe_code)]
     #[inline]
-    pub unsafe fn lent(
-        lender: &'static Lender,
+    pub unsafe fn borrowed(
+        owner: &'static BufferOwner,
         token: NonNull<()>,
         buffer: NonNull<u8>,
         buffer_len: u16,
@@ -105,57 +105,57 @@ impl Frame {
         len: u16,
     ) -> Frame {
         // SAFETY: the caller's promise.
-        let buffer = unsafe { Buffer::lent(lender, token, buffer, buffer_len, (start, len)) };
+        let buffer = unsafe { Buffer::borrowed(owner, token, buffer, buffer_len, (start, len)) };
         Frame { buffer, start: start.into(), len: len.into(), ..Frame::hollow() }
     }
 
-    /// A frame that is still where it was lent.
-    pub(crate) fn lent_in(buffer: Buffer, csum: Csum) -> Frame {
-        let (start, len) = buffer.lent_as();
+    /// A frame that is still where it was borrowed.
+    pub(crate) fn borrowed_in(buffer: Buffer, csum: Csum) -> Frame {
+        let (start, len) = buffer.borrowed_as();
         let offload = Offload { csum, gso: None };
         Frame { buffer, start: start.into(), len: len.into(), offload, ..Frame::hollow() }
     }
 
-    /// Makes a hollow frame, where it lies, one as [`lent`](Self::lent) would make.
+    /// Makes a hollow frame, where it lies, one as [`borrowed`](Self::borrowed) would make.
     ///
     /// # Safety
-    /// As for [`lent`](Self::lent).
+    /// As for [`borrowed`](Self::borrowed).
     #[allow(unsafe_code)]
     #[inline]
-    pub unsafe fn lend(
+    pub unsafe fn borrow(
         &mut self,
-        lender: &'static Lender,
+        owner: &'static BufferOwner,
         token: NonNull<()>,
         buffer: NonNull<u8>,
         buffer_len: u16,
         start: u16,
         len: u16,
     ) {
-        debug_assert!(self.is_hollow(), "only a hollow frame can be lent a buffer");
+        debug_assert!(self.is_hollow(), "only a hollow frame can be borrowed a buffer");
         (self.rx_port, self.rx_ns, self.offload) = (0, 0, Offload::NONE);
         // SAFETY: the caller's promise.
-        let lent = unsafe { Buffer::lent(lender, token, buffer, buffer_len, (start, len)) };
+        let borrowed = unsafe { Buffer::borrowed(owner, token, buffer, buffer_len, (start, len)) };
         // What was there needs no end, as it was hollow.
-        std::mem::forget(std::mem::replace(&mut self.buffer, lent));
+        std::mem::forget(std::mem::replace(&mut self.buffer, borrowed));
         (self.start, self.len) = (start.into(), len.into());
     }
 
-    /// Whether its buffer is one that `lender` has lent.
+    /// Whether its buffer is borrowed from `owner`.
     #[inline]
-    pub fn is_lent_by(&self, lender: &'static Lender) -> bool {
-        self.buffer.is_lent_by(lender)
+    pub fn is_borrowed_from(&self, owner: &'static BufferOwner) -> bool {
+        self.buffer.is_borrowed_from(owner)
     }
 
-    /// Hands a lent buffer back to its lender without a release. The frame is hollow then. `None`,
+    /// Hands a borrowed buffer back to its owner without a release. The frame is hollow then. `None`,
     /// and nothing happens, if its buffer is another's.
     #[inline]
-    pub fn redeem(&mut self, lender: &'static Lender) -> Option<Redeemed> {
-        let (at, held) = self.buffer.lent_as();
-        let token = self.buffer.redeem(lender)?;
+    pub fn reclaim(&mut self, owner: &'static BufferOwner) -> Option<Reclaimed> {
+        let (at, held) = self.buffer.borrowed_as();
+        let token = self.buffer.reclaim(owner)?;
         let edited = (self.start, self.len) != (at.into(), held.into());
         let (start, len) = (self.start(), self.len());
         self.set(0, 0);
-        Some(Redeemed { token, start, len, edited })
+        Some(Reclaimed { token, start, len, edited })
     }
 
     /// A frame without a buffer, to stand where one was taken away.

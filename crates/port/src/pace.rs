@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::around::Around;
 use crate::burst::BURST_MAX;
-use crate::{Burst, Drops, Loans, Pool, Port, RxError, RxQueue};
+use crate::{BorrowedBurst, Burst, Drops, Pool, Port, RxError, RxQueue};
 
 /// A port around another.
 pub struct Paced {
@@ -92,13 +92,13 @@ impl RxQueue for Rx {
         self.paced(|inner| inner.rx(burst, pool))
     }
 
-    fn rx_lent(
+    fn rx_borrowed(
         &mut self,
-        loans: &mut Loans,
+        borrowed: &mut BorrowedBurst,
         burst: &mut Burst,
         pool: &mut Pool,
     ) -> Result<usize, RxError> {
-        self.paced(|inner| inner.rx_lent(loans, burst, pool))
+        self.paced(|inner| inner.rx_borrowed(borrowed, burst, pool))
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

@@ -68,11 +68,11 @@ impl Pool {
         copy
     }
 
-    /// Takes a frame back; frees it if the list is full or the buffer of an odd size or lent.
+    /// Takes a frame back; frees it if the list is full or the buffer of an odd size or borrowed.
     #[inline]
     pub fn give(&mut self, frame: Frame) {
         let buffer = frame.into_buffer();
-        if buffer.is_lent() {
+        if buffer.is_borrowed() {
             return;
         }
         let (list, max) = match buffer.len() {

@@ -13,7 +13,7 @@
 //! `pcap:rx=a` is a file, `pcap:3=tap:t0` is port 3, called `pcap`. File names cannot contain
 //! commas; DEVARGS are passed on as they are.
 //!
-//! Errors name the position and, for an unknown word, the nearest known one; the texts are golden.
+//! Errors name the word and, for an unknown one, the nearest known one; positions are for programs. The texts are golden.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -102,7 +102,7 @@ pub enum XdpSend {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// No such kind of port, option or mode.
-    #[error("at {at}: unknown {what} {word:?}{}; known: {known}", nearest_hint(.nearest))]
+    #[error("unknown {what} {word:?}{}; known: {known}", nearest_hint(.nearest))]
     Unknown {
         /// Where the word starts.
         at: usize,
@@ -116,7 +116,7 @@ pub enum SpecError {
         known: String,
     },
     /// Something is missing.
-    #[error("at {at}: {what} is missing; wanted {wanted}")]
+    #[error("{what} is missing; wanted {wanted}")]
     Missing {
         /// Where it should have been.
         at: usize,
@@ -126,7 +126,7 @@ pub enum SpecError {
         wanted: &'static str,
     },
     /// A number is none, or out of range.
-    #[error("at {at}: {what} {word:?} is not a number from {min} to {max}")]
+    #[error("{what} {word:?} is not a number from {min} to {max}")]
     Number {
         /// Where it starts.
         at: usize,
@@ -140,7 +140,7 @@ pub enum SpecError {
         max: u32,
     },
     /// An option was given twice.
-    #[error("at {at}: {word:?} was given already")]
+    #[error("{word:?} was given already")]
     Twice {
         /// Where it stands the second time.
         at: usize,
@@ -148,7 +148,7 @@ pub enum SpecError {
         word: String,
     },
     /// An option takes a value or does not.
-    #[error("at {at}: {word:?} {}", if *.takes_value { "wants a value: NAME=VALUE" } else { "takes no value" })]
+    #[error("{word:?} {}", if *.takes_value { "wants a value: NAME=VALUE" } else { "takes no value" })]
     Value {
         /// Where the option stands.
         at: usize,
@@ -158,9 +158,7 @@ pub enum SpecError {
         takes_value: bool,
     },
     /// Not an interface's name.
-    #[error(
-        "at {at}: {word:?} cannot be an interface name: 1 to 15 bytes, no '/', ':' nor white space"
-    )]
+    #[error("{word:?} cannot be an interface name: 1 to 15 bytes, no '/', ':' nor white space")]
     Interface {
         /// Where it starts.
         at: usize,
@@ -537,44 +535,44 @@ mod tests {
         for (text, wanted) in [
             (
                 "tapp:t0",
-                "at 0: unknown kind of port \"tapp\", did you mean \"tap\"?; known: tap, af_packet, \
+                "unknown kind of port \"tapp\", did you mean \"tap\"?; known: tap, af_packet, \
                  af_xdp, pcap, memory, dpdk",
             ),
             (
                 "a:1=xyzzyx:t0",
-                "at 4: unknown kind of port \"xyzzyx\"; known: tap, af_packet, af_xdp, pcap, memory, \
+                "unknown kind of port \"xyzzyx\"; known: tap, af_packet, af_xdp, pcap, memory, \
                  dpdk",
             ),
-            ("", "at 0: the kind of port is missing; wanted KIND:..."),
-            ("tap", "at 4: the interface is missing; wanted KIND:INTERFACE"),
-            ("=tap:t0", "at 0: the port's name is missing; wanted NAME=SPEC or NAME:NUMBER=SPEC"),
-            ("a:0=tap:t", "at 2: port number \"0\" is not a number from 1 to 4294967295"),
-            ("a:x=tap:t", "at 2: port number \"x\" is not a number from 1 to 4294967295"),
+            ("", "the kind of port is missing; wanted KIND:..."),
+            ("tap", "the interface is missing; wanted KIND:INTERFACE"),
+            ("=tap:t0", "the port's name is missing; wanted NAME=SPEC or NAME:NUMBER=SPEC"),
+            ("a:0=tap:t", "port number \"0\" is not a number from 1 to 4294967295"),
+            ("a:x=tap:t", "port number \"x\" is not a number from 1 to 4294967295"),
             (
                 "tap:much-too-long-a-name",
-                "at 4: \"much-too-long-a-name\" cannot be an interface name: 1 to 15 bytes, no '/', \
+                "\"much-too-long-a-name\" cannot be an interface name: 1 to 15 bytes, no '/', \
                  ':' nor white space",
             ),
-            ("af_xdp:e,queue=-1", "at 15: queue \"-1\" is not a number from 0 to 65535"),
-            ("af_xdp:e,queue", "at 9: \"queue\" wants a value: NAME=VALUE"),
+            ("af_xdp:e,queue=-1", "queue \"-1\" is not a number from 0 to 65535"),
+            ("af_xdp:e,queue", "\"queue\" wants a value: NAME=VALUE"),
             (
                 "af_xdp:e,mode=nativ",
-                "at 14: unknown mode \"nativ\", did you mean \"native\"?; known: native, generic",
+                "unknown mode \"nativ\", did you mean \"native\"?; known: native, generic",
             ),
             (
                 "af_xdp:e,send=wire",
-                "at 14: unknown way to send \"wire\", did you mean \"live\"?; known: ring, live",
+                "unknown way to send \"wire\", did you mean \"live\"?; known: ring, live",
             ),
-            ("af_xdp:e,queue=1,queue=1", "at 17: \"queue\" was given already"),
-            ("pcap:", "at 5: the file is missing; wanted pcap:rx=FILE[,tx=FILE][,loop]"),
-            ("pcap:loop", "at 5: the file is missing; wanted pcap:rx=FILE[,tx=FILE][,loop]"),
-            ("pcap:rx=", "at 8: the file's name is missing; wanted rx=FILE or tx=FILE"),
-            ("pcap:rx=a,loop=1", "at 10: \"loop\" takes no value"),
+            ("af_xdp:e,queue=1,queue=1", "\"queue\" was given already"),
+            ("pcap:", "the file is missing; wanted pcap:rx=FILE[,tx=FILE][,loop]"),
+            ("pcap:loop", "the file is missing; wanted pcap:rx=FILE[,tx=FILE][,loop]"),
+            ("pcap:rx=", "the file's name is missing; wanted rx=FILE or tx=FILE"),
+            ("pcap:rx=a,loop=1", "\"loop\" takes no value"),
             (
                 "pcap:rx=a,lop",
-                "at 10: unknown option of pcap \"lop\", did you mean \"loop\"?; known: rx, tx, loop",
+                "unknown option of pcap \"lop\", did you mean \"loop\"?; known: rx, tx, loop",
             ),
-            ("memory:", "at 7: the ring's name is missing; wanted memory:NAME"),
+            ("memory:", "the ring's name is missing; wanted memory:NAME"),
         ] {
             assert_eq!(Spec::parse(text).unwrap_err().to_string(), wanted);
         }

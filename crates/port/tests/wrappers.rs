@@ -3,7 +3,8 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 
-use port::marks::{Adapter, Marks};
+use port::adapter::Adapter;
+use port::marks::Marks;
 use port::{
     Error, KernelStats, LinkState, Port, PortInfo, RxQueue, StampedBy, TxQueue, fault, memory,
     pace, recorder,

@@ -294,7 +294,7 @@ pub enum Nat {
     /// None.
     #[default]
     None,
-    /// Packets of connections that are translated.
+    /// Packets of connections that are translated, from their first answer on.
     Existing,
     /// That, and new connections by this rule.
     New(nat::Rule),
@@ -1354,7 +1354,10 @@ impl Tracker {
                         true => self.announced(now, request, packet, at, direction),
                         false => Ok(None),
                     };
-                    if request.nat != Nat::None {
+                    // As Linux does it: while nobody has answered, only who may open a connection translates its packets.
+                    let unanswered = direction == Direction::Original
+                        && !self.records[at as usize].flags().has(Flags::REPLIED);
+                    if request.nat != Nat::None && !(unanswered && request.nat == Nat::Existing) {
                         let tuples = self.tuples(at);
                         self.translate((&tuples.0, &tuples.1), direction, packet, &mut outcome);
                         if let Fragment::First { ident } | Fragment::Later { ident } =

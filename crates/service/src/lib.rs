@@ -7,7 +7,6 @@
 //! | module | is |
 //! |---|---|
 //! | [`conntrack`] | connections: TCP, UDP, SCTP, ICMP and others, zones, marks, labels, limits |
-//! | [`contract`] | what programs call services by: names, arguments, results |
 //! | [`nat`] | translation of their addresses and ports, by pools |
 //! | [`element`] | the interface: elements, instances, what a packet carries |
 //! | [`simple`] | counter, no-op, memory walker, rate limiter, payload match, SoftFlow's firewall |
@@ -30,7 +29,6 @@
 pub mod balance;
 pub mod catalogue;
 pub mod conntrack;
-pub mod contract;
 #[doc(hidden)]
 pub mod craft;
 pub mod element;

@@ -1139,6 +1139,46 @@ mod tests {
         assert_eq!(ends(&back), [vip, host]);
     }
 
+    /// A pipeline asks first for known connections, then lets some hosts open them, by the addresses that packets came with
+    /// (Linux's `ovs_ct_nat`, which leaves packets of unanswered connections to who commits them).
+    #[test]
+    fn packets_of_an_unanswered_connection_are_translated_by_who_may_open_it() {
+        let (a, b) = ((v4("10.0.0.1"), 5000), (v4("192.0.2.1"), 53));
+        let outside = (v4("203.0.113.5"), 7);
+        let udp = |from, to| Frame::udp(from, to, 5);
+        let tcp = |from, to, flags, numbers| Frame::tcp(from, to, flags, numbers, 0);
+        let both = Flags::SYN | Flags::ACK;
+        for [there, back, next] in [
+            [udp(a, b), udp(b, outside), udp(a, b)],
+            [
+                tcp(a, b, Flags::SYN, (1, 0)),
+                tcp(b, outside, both, (9, 2)),
+                tcp(a, b, Flags::ACK, (2, 10)),
+            ],
+        ] {
+            let mut tracker = tracker();
+            let nat = source(&mut tracker, pool("203.0.113.5", "203.0.113.5", Ports::Range(7, 7)));
+            // The second is a repetition: nobody has answered the first.
+            for _ in 0..2 {
+                let (asked, outcome) = pass(&mut tracker, Nat::Existing, &there.bytes());
+                assert_eq!(
+                    (ends(&asked), outcome.state.to_string().as_str()),
+                    ([a, b], "+new+trk")
+                );
+                let (opened, outcome) = pass(&mut tracker, nat, &asked);
+                assert_eq!(ends(&opened), [outside, b]);
+                assert_eq!(outcome.state.to_string(), "+new+trk+snat");
+            }
+            let (back, _) = pass(&mut tracker, Nat::Existing, &back.bytes());
+            assert_eq!(ends(&back), [b, a]);
+            let (next, outcome) = pass(&mut tracker, Nat::Existing, &next.bytes());
+            assert_eq!(
+                (ends(&next), outcome.state.to_string().as_str()),
+                ([outside, b], "+est+trk+snat")
+            );
+        }
+    }
+
     #[test]
     fn errors_are_translated_inside() {
         for (inside, server, outside, router, kind) in [
@@ -1251,7 +1291,7 @@ mod tests {
         let (_, outcome) = pass(&mut tracker, Nat::None, &back);
         assert_eq!(outcome.drop, Some(Drop::Clash));
         assert_eq!(tracker.counters().insert_failed, 1);
-        let (again, outcome) = pass(&mut tracker, Nat::Existing, &there);
+        let (again, outcome) = pass(&mut tracker, nat, &there);
         assert_eq!((again, outcome.drop), (out, None), "the first is as it was");
         let other = Frame::udp(b, (a.0, 2001), 0).bytes();
         assert_eq!(pass(&mut tracker, Nat::None, &other).1.drop, None);

@@ -221,7 +221,7 @@ impl Switch {
         slots.sort_by_key(|s| s.number);
         self.inner.change_ports(|table| table.insert(shared.clone()));
         for ((worker, rx), tx) in self.inner.workers.iter().zip(rx).zip(tx) {
-            worker.tell(Command::AddPort { shared: shared.clone(), rx, tx });
+            worker.send(Command::AddPort { shared: shared.clone(), rx, tx });
         }
         self.inner.port_event(PortEvent::Added(view));
         drop(slots);
@@ -232,7 +232,7 @@ impl Switch {
     /// Whether workers poll without ever sleeping; by default they sleep when all is silent.
     pub fn set_polling(&self, polls: bool) {
         for worker in &self.inner.workers {
-            worker.tell(Command::Poll(polls));
+            worker.send(Command::Poll(polls));
         }
     }
 
@@ -241,7 +241,7 @@ impl Switch {
     /// this returns.
     pub fn set_receiving(&self, receives: bool) {
         for worker in &self.inner.workers {
-            worker.tell(Command::Receive(receives));
+            worker.send(Command::Receive(receives));
         }
         self.inner.settle_workers();
     }
@@ -268,7 +268,7 @@ impl Switch {
         let (to, removed) = crossbeam_channel::unbounded();
         for slot in &gone {
             for worker in &self.inner.workers {
-                worker.tell(Command::RemovePort(slot.number, Some(to.clone())));
+                worker.send(Command::RemovePort(slot.number, Some(to.clone())));
             }
             self.inner.port_event(PortEvent::Removed(slot.view()));
         }
@@ -340,7 +340,7 @@ impl Switch {
             .then(|| Arc::new(Queues::new(config, workers.len(), self.now_ns())));
         shared.set_queues(queues.clone());
         for worker in workers {
-            worker.tell(Command::Queues { number, queues: queues.clone() });
+            worker.send(Command::Queues { number, queues: queues.clone() });
         }
     }
 

@@ -258,7 +258,7 @@ impl Inner {
     /// Workers that have done what they were told are told something that only asks for an answer.
     pub(crate) fn ask_workers(&self) {
         for worker in self.workers.iter().filter(|worker| worker.waiting() == 0) {
-            worker.tell(Command::Answer);
+            worker.send(Command::Answer);
         }
     }
 
@@ -276,7 +276,7 @@ impl Inner {
         change(&mut table);
         *ports = Arc::new(table);
         for worker in &self.workers {
-            worker.tell(Command::Ports(ports.clone()));
+            worker.send(Command::Ports(ports.clone()));
         }
     }
 
@@ -302,7 +302,7 @@ impl Inner {
 
     /// Waits until the workers have obeyed all that they were told before the call.
     pub(crate) fn settle_workers(&self) {
-        let marks: Vec<u64> = self.workers.iter().map(Handle::told).collect();
+        let marks: Vec<u64> = self.workers.iter().map(Handle::sent).collect();
         let obeyed = || self.workers.iter().zip(&marks).all(|(w, mark)| w.has_obeyed(*mark));
         wait_until(obeyed);
     }
@@ -684,7 +684,7 @@ impl Switch {
                 false => self.inner.publisher.version(),
             }
         };
-        Barrier { version, told: self.inner.workers.iter().map(Handle::told).collect() }
+        Barrier { version, told: self.inner.workers.iter().map(Handle::sent).collect() }
     }
 
     /// Whether a [`sync`](Self::sync) that began when the barrier was made would have returned. Waits
@@ -885,7 +885,7 @@ impl Switch {
         // Packets for one port in one order: always the same worker.
         let worker = &self.inner.workers[0];
         wait_until(|| worker.waiting() < INJECTED_MAX);
-        if !worker.tell(Command::Inject(injection)) {
+        if !worker.send(Command::Inject(injection)) {
             tracing::debug!("the switch has stopped; an injected packet is dropped");
         }
     }
@@ -896,7 +896,7 @@ impl Switch {
         let (tap, captured) = capture::tap(filter);
         for worker in &self.inner.workers {
             // A worker that has stopped forwards nothing that could be captured.
-            worker.tell(Command::Capture(tap.clone()));
+            worker.send(Command::Capture(tap.clone()));
         }
         captured
     }
@@ -974,7 +974,7 @@ impl Switch {
     pub fn stop(&self) {
         self.inner.signals.stop();
         for worker in &self.inner.workers {
-            worker.tell(Command::Stop);
+            worker.send(Command::Stop);
         }
         for thread in std::mem::take(&mut *lock(&self.inner.threads)) {
             if thread.join().is_err() {
@@ -988,7 +988,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.signals.stop();
         for worker in &self.workers {
-            worker.tell(Command::Stop);
+            worker.send(Command::Stop);
         }
     }
 }

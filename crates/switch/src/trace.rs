@@ -1,10 +1,11 @@
 //! What would happen to a packet, step by step, by the version in force. Nothing is sent, counted or
-//! learnt; meters are taken as green, registers as they are, services say what they know.
+//! learnt; meters are taken as green, registers as they are, the connection tracker says what it knows. Services that flows
+//! name would remember the packet, so they are not called: [`Traced::not_called`] names them.
 
 use crate::switch::Switch;
 use datapath::engine::{Forward, Scratch};
 use datapath::ports::PortTable;
-use datapath::services::{Call, Services};
+use datapath::services::{Call, Services, elements};
 use interp::{Color, Externs, Input, Packet, Punt, Start, Trace};
 use ir::{Bits, DigestId, PuntReason, Verdict};
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub struct Traced {
     pub outputs: Vec<(u32, Vec<u8>)>,
     /// Copies that would go to the control side.
     pub punts: Vec<(PuntReason, Vec<u8>)>,
+    /// Services on the packet's way that were not called. From there on it is taken as it was before.
+    pub not_called: Vec<String>,
 }
 
 #[derive(Default)]
@@ -47,6 +50,7 @@ struct ReadOnly {
     ports: Arc<PortTable>,
     services: Services,
     now_ns: u64,
+    not_called: Vec<String>,
 }
 
 impl Externs for ReadOnly {
@@ -75,6 +79,11 @@ impl Externs for ReadOnly {
     ) -> bool {
         let (csum, now_ns) = (port::Csum::None, self.now_ns);
         let look = true;
+        if [elements::NAME, elements::EDIT_NAME].contains(&&*service.name) {
+            let number = args.first().map_or(0, Bits::low_u64) as u32;
+            let named = self.services.elements().and_then(|elements| elements.get(number));
+            self.not_called.extend(named.map(|named| named.name.clone()));
+        }
         self.services.call(Call { service, args, packet, csum, now_ns, look, news: None }, results)
     }
 
@@ -99,12 +108,14 @@ impl Switch {
             ports: self.inner.port_table(),
             services: self.inner.services.clone(),
             now_ns: self.now_ns(),
+            not_called: Vec::new(),
         };
         let mut record = Record::default();
         let input = Input { bytes, in_port, now_ns: self.now_ns(), start: Start::Pipeline };
         let (verdict, trace) =
             forward.trace(&mut Scratch::default(), input, &mut externs, &mut record);
         let Record { outputs, punts } = record;
-        Traced { version: forward.version(), verdict, trace, outputs, punts }
+        let not_called = externs.not_called;
+        Traced { version: forward.version(), verdict, trace, outputs, punts, not_called }
     }
 }

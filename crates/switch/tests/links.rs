@@ -155,7 +155,7 @@ fn ports_are_glanced_at_while_a_group_watches_one() {
         let bucket = ir::Bucket { weight: 1, watch_port, watch_group: None, action, counter };
         let counter = ir::CounterId(switch.allocate_counter().unwrap());
         let kind = ir::GroupKind::FastFailover;
-        let group = ir::Group { kind, buckets: vec![bucket], hash: Vec::new(), counter };
+        let group = ir::Group { kind, buckets: vec![bucket], hash: [].into(), counter };
         ir::Update::SetGroup(ir::GroupId(1), Arc::new(group))
     };
     switch.transact(&[group(Some(1))]).unwrap();

@@ -261,7 +261,7 @@ impl Lookups {
                 };
                 let buckets = (0..self.rng.below(4)).map(|i| bucket(i, out(30 + i))).collect();
                 let kind = self.rng.pick(&kinds);
-                let group = Group { kind, buckets, hash: Vec::new(), counter: CounterId(3000) };
+                let group = Group { kind, buckets, hash: [].into(), counter: CounterId(3000) };
                 Update::SetGroup(GroupId(number), Arc::new(group))
             }
             65 | 66 => Update::RemoveGroup(GroupId(number)),

@@ -9,6 +9,9 @@
 //! | `burst=BYTES` | what may leave at once after a silence |
 //! | `limit=N` | frames that wait per worker, from 1 on; of a queue |
 //!
+//! What a setting leaves out stays as it is, or is the default of a queue that is new; `min`, `max` and `burst` are taken
+//! away by `none`.
+//!
 //! RATE is in bits per second, with `k`, `M` or `G` for thousands, millions and thousands of
 //! millions: `max=250M`. PORT is a port's name or number.
 
@@ -54,15 +57,52 @@ pub struct Setting {
 /// What a setting is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Of {
-    /// The port: its rate, with its burst if given.
-    Port {
-        /// In bits per second.
-        max_bps: u64,
-        /// In bytes.
-        burst_bytes: Option<u64>,
-    },
-    /// A queue.
-    Queue(QueueConfig),
+    /// The port: its rate and its burst.
+    Port(Change),
+    /// The queue of this number.
+    Queue(u32, Change),
+}
+
+/// What changes of a queue, or of a port's own rate; none of it stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// See [`QueueConfig::min_bps`].
+    pub min_bps: Option<Option<u64>>,
+    /// See [`QueueConfig::max_bps`].
+    pub max_bps: Option<Option<u64>>,
+    /// See [`QueueConfig::priority`].
+    pub priority: Option<u32>,
+    /// See [`QueueConfig::weight`].
+    pub weight: Option<u32>,
+    /// See [`QueueConfig::burst_bytes`].
+    pub burst_bytes: Option<Option<u64>>,
+    /// See [`QueueConfig::limit`].
+    pub limit: Option<usize>,
+}
+
+impl From<QueueConfig> for Change {
+    /// All of it.
+    fn from(queue: QueueConfig) -> Change {
+        Change {
+            min_bps: Some(queue.min_bps),
+            max_bps: Some(queue.max_bps),
+            priority: Some(queue.priority),
+            weight: Some(queue.weight),
+            burst_bytes: Some(queue.burst_bytes),
+            limit: Some(queue.limit),
+        }
+    }
+}
+
+impl Change {
+    fn of(self, queue: &mut QueueConfig) {
+        queue.min_bps = self.min_bps.unwrap_or(queue.min_bps);
+        queue.max_bps = self.max_bps.unwrap_or(queue.max_bps);
+        queue.priority = self.priority.unwrap_or(queue.priority);
+        queue.weight = self.weight.unwrap_or(queue.weight);
+        queue.burst_bytes = self.burst_bytes.unwrap_or(queue.burst_bytes);
+        queue.limit = self.limit.unwrap_or(queue.limit);
+    }
 }
 
 /// Why a setting was refused.
@@ -84,7 +124,9 @@ pub enum SpecError {
     #[error("{0} was given already")]
     Twice(String),
     /// Not a rate.
-    #[error("{option}={value:?} is no rate: bits per second, with k, M or G, as in 250M; above 0")]
+    #[error(
+        "{option}={value:?} is no rate: bits per second, with k, M or G, as in 250M; above 0, or none"
+    )]
     Rate {
         /// Of which option.
         option: String,
@@ -145,7 +187,7 @@ impl Setting {
             return Err(SpecError::NoPort(text.into()));
         }
         let port = PortRef::from(name);
-        let mut queue = QueueConfig::new(id.unwrap_or(super::DEFAULT));
+        let mut change = Change::default();
         let mut seen = Vec::new();
         for option in options.into_iter().flat_map(|options| options.split(',')) {
             let Some((option, value)) = option.split_once('=') else {
@@ -165,40 +207,52 @@ impl Setting {
             }
             seen.push(option);
             match option {
-                "min" => queue.min_bps = Some(rate(option, value)?),
-                "max" => queue.max_bps = Some(rate(option, value)?),
-                "priority" => queue.priority = number(option, value, 0, u32::MAX.into())? as u32,
-                "weight" => queue.weight = number(option, value, 1, 1 << 16)? as u32,
-                "burst" => queue.burst_bytes = Some(number(option, value, 64, 1 << 40)?),
-                _ => queue.limit = number(option, value, 1, 1 << 20)? as usize,
+                "min" => change.min_bps = Some(rate(option, value)?),
+                "max" => change.max_bps = Some(rate(option, value)?),
+                "priority" => {
+                    change.priority = Some(number(option, value, 0, u32::MAX.into())? as u32);
+                }
+                "weight" => change.weight = Some(number(option, value, 1, 1 << 16)? as u32),
+                "burst" if value == "none" => change.burst_bytes = Some(None),
+                "burst" => change.burst_bytes = Some(Some(number(option, value, 64, 1 << 40)?)),
+                _ => change.limit = Some(number(option, value, 1, 1 << 20)? as usize),
             }
         }
-        if let (Some(min), Some(max)) = (queue.min_bps, queue.max_bps)
+        if let (Some(Some(min)), Some(Some(max))) = (change.min_bps, change.max_bps)
             && min > max
         {
             return Err(SpecError::MinAboveMax { min, max });
         }
         let of = match id {
-            Some(_) => Of::Queue(queue),
-            None => Of::Port {
-                max_bps: queue.max_bps.ok_or(SpecError::NoRate)?,
-                burst_bytes: queue.burst_bytes,
-            },
+            Some(id) => Of::Queue(id, change),
+            None if seen.is_empty() => return Err(SpecError::NoRate),
+            None => Of::Port(change),
         };
         Ok(Setting { port, of })
     }
 }
 
 impl QueuesConfig {
-    /// Adds a setting, in place of one of the same queue.
+    /// Changes what a setting says, of a queue that is there or of a new one.
     pub fn set(&mut self, of: Of) -> Result<(), SpecError> {
         let mut new = self.clone();
         match of {
-            Of::Port { max_bps, burst_bytes } => {
-                (new.max_bps, new.burst_bytes) = (Some(max_bps), burst_bytes);
+            Of::Port(change) => {
+                new.max_bps = change.max_bps.unwrap_or(new.max_bps);
+                new.burst_bytes = change.burst_bytes.unwrap_or(new.burst_bytes);
+                if new.max_bps.is_none() && new.burst_bytes.is_some() {
+                    return Err(SpecError::NoRate);
+                }
             }
-            Of::Queue(queue) => {
-                new.queues.retain(|other| other.id != queue.id);
+            Of::Queue(id, change) => {
+                let at = new.queues.iter().position(|queue| queue.id == id);
+                let mut queue = at.map_or(QueueConfig::new(id), |at| new.queues.remove(at));
+                change.of(&mut queue);
+                if let (Some(min), Some(max)) = (queue.min_bps, queue.max_bps)
+                    && min > max
+                {
+                    return Err(SpecError::MinAboveMax { min, max });
+                }
                 new.queues.push(queue);
                 new.queues.sort_by_key(|queue| queue.id);
             }
@@ -215,7 +269,11 @@ impl QueuesConfig {
 
 const NAMES: [&str; 6] = ["min", "max", "priority", "weight", "burst", "limit"];
 
-fn rate(option: &str, value: &str) -> Result<u64, SpecError> {
+/// A rate, or that there is none.
+fn rate(option: &str, value: &str) -> Result<Option<u64>, SpecError> {
+    if value == "none" {
+        return Ok(None);
+    }
     let (digits, scale) = match value.as_bytes().last() {
         Some(b'k' | b'K') => (&value[..value.len() - 1], 1_000),
         Some(b'M') => (&value[..value.len() - 1], 1_000_000),
@@ -225,6 +283,7 @@ fn rate(option: &str, value: &str) -> Result<u64, SpecError> {
     let all_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     let rate = digits.parse().ok().filter(|_| all_digits).and_then(|n: u64| n.checked_mul(scale));
     rate.filter(|rate| *rate > 0)
+        .map(Some)
         .ok_or_else(|| SpecError::Rate { option: option.into(), value: value.into() })
 }
 
@@ -254,10 +313,10 @@ mod tests {
             limit: 9,
         };
         let port = PortRef::Name("eth0".into());
-        assert_eq!(setting, Ok(Setting { port: port.clone(), of: Of::Queue(queue) }));
-        let of = Of::Port { max_bps: 10_000, burst_bytes: None };
+        assert_eq!(setting, Ok(Setting { port: port.clone(), of: Of::Queue(3, queue.into()) }));
+        let of = Of::Port(Change { max_bps: Some(Some(10_000)), ..Change::default() });
         assert_eq!(Setting::parse("7,max=10k"), Ok(Setting { port: PortRef::Number(7), of }));
-        let of = Of::Queue(QueueConfig::new(0));
+        let of = Of::Queue(0, Change::default());
         assert_eq!(Setting::parse("eth0:0"), Ok(Setting { port, of }));
     }
 
@@ -273,7 +332,7 @@ mod tests {
         assert_eq!(error("p:1,rate=3"), format!("unknown option \"rate\"; {known}"));
         assert_eq!(error("p:1,max"), "max wants a value: max=...");
         assert_eq!(error("p:1,max=1,max=2"), "max was given already");
-        let form = "bits per second, with k, M or G, as in 250M; above 0";
+        let form = "bits per second, with k, M or G, as in 250M; above 0, or none";
         for wrong in ["", "0", "-1", "+1", "1.5M", "99999999999G"] {
             let expected = format!("max={wrong:?} is no rate: {form}");
             assert_eq!(error(&format!("p:1,max={wrong}")), expected);
@@ -282,6 +341,39 @@ mod tests {
         assert_eq!(error("p,min=3"), "min is of a queue: say which, as PORT:ID");
         assert_eq!(error("p"), "a port's own setting is its rate: PORT,max=RATE");
         assert_eq!(error("p:1,min=3k,max=2k"), "min=3000 is above max=2000");
+    }
+
+    #[test]
+    fn what_a_setting_leaves_out_stays() {
+        let mut config = QueuesConfig::default();
+        let mut set = |text: &str| config.set(Setting::parse(text).expect("it is read").of);
+        set("p:1,min=2M,max=9M,priority=3,weight=4,limit=50,burst=9000").expect("it fits");
+        set("p,max=20M,burst=4000").expect("it fits");
+        set("p:1,weight=7").expect("it fits");
+        set("p,max=30M").expect("it fits");
+        // The other bound is the queue's.
+        assert_eq!(
+            set("p:1,min=10M"),
+            Err(SpecError::MinAboveMax { min: 10_000_000, max: 9_000_000 })
+        );
+        assert_eq!(set("p,max=none"), Err(SpecError::NoRate));
+        let mut queue = QueueConfig {
+            min_bps: Some(2_000_000),
+            max_bps: Some(9_000_000),
+            priority: 3,
+            weight: 7,
+            burst_bytes: Some(9000),
+            limit: 50,
+            ..QueueConfig::new(1)
+        };
+        assert_eq!(config.queues, [queue.clone()]);
+        assert_eq!((config.max_bps, config.burst_bytes), (Some(30_000_000), Some(4000)));
+        for text in ["p:1,min=none,max=none,burst=none", "p,max=none,burst=none"] {
+            config.set(Setting::parse(text).expect("it is read").of).expect("it fits");
+        }
+        (queue.min_bps, queue.max_bps, queue.burst_bytes) = (None, None, None);
+        assert_eq!(config.queues, [queue]);
+        assert_eq!((config.max_bps, config.burst_bytes), (None, None));
     }
 
     #[test]

@@ -4,11 +4,11 @@
 //! Who says it is the control side's, as the entries are ([`Judge`]); it is put in place once it is there. Until then
 //! nothing is admitted. What it may look at is for it to say: the arguments here are the digest's that follows.
 
-use super::{Call, Service, answer};
+use super::call::{Call, Service, answer};
 use ir::Bits;
 use std::sync::{Arc, OnceLock};
 
-pub use service::contract::learn_admits::NAME;
+pub use contract::learn_admits::NAME;
 
 /// Who admits entries. Called by workers: it takes bounded time.
 pub trait Judge: Send + Sync {

@@ -1,21 +1,22 @@
 //! Connection tracking and address translation as services: `ct` only looks at packets, `ct_nat` may
 //! translate them. Both are one tracker.
 //!
-//! Arguments by position ([`ARGS`], [`NAT_ARGS`]) and results ([`RESULTS`]) are those of [`service::contract::ct`].
+//! Arguments by position ([`ARGS`], [`NAT_ARGS`]) and results ([`RESULTS`]) are those of [`contract::ct`].
 //!
 //! One tracker serves all workers, behind a lock: a packet of a connection may come to any of them, and with
 //! translation its two directions look unlike each other, so that no hash of a packet tells which shard a
 //! connection would be in. The lock is held for the packets of a burst that come to one call, or for one slice of
 //! [`Service::tend`], [`Connections::export`] or [`Connections::import`].
 //!
-//! A packet that was translated and comes again in the same zone is told what it was told before, as Linux
-//! tells it: translating it twice, or taking it for another connection's, would be wrong.
+//! A packet that was translated and comes again in the same zone gets the answer that it got before, as in
+//! Linux: translating it twice, or taking it for another connection's, would be wrong.
 //!
 //! Checked by: the tests below; those of `of_pipeline`; `lab/conntrack` and the tests of `service` for
 //! the tracker itself.
 
-use super::waiting::Waiting;
-use super::{Burst, Call, Kept, News, Service, Waits, answer};
+use super::call::{Burst, Call, Service, answer};
+use super::waiting::{WaitNews, WaitQueue, WaitTicket, WaitingPacket};
+pub use contract::ct::{ARGS, NAME, NAT_ARGS, NAT_NAME, RESULTS, flags, kind};
 use hashbrown::HashMap;
 use ir::{Bits, DropReason};
 use jit::Handed;
@@ -32,17 +33,6 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard};
 
-pub use service::contract::ct::{ARGS, NAME, NAT_ARGS, NAT_NAME, RESULTS, flags, kind};
-
-/// The helper that `flags` name.
-fn alg(flags: u8) -> Option<Alg> {
-    match flags & (flags::FTP | flags::TFTP) {
-        flags::FTP => Some(Alg::Ftp),
-        flags::TFTP => Some(Alg::Tftp),
-        _ => None,
-    }
-}
-
 /// Different ranges of addresses and ports that actions may name.
 const POOLS_MAX: usize = 4096;
 /// Records that one slice of maintenance looks at, while packets wait.
@@ -55,12 +45,21 @@ const SLICES_MAX: usize = 4096;
 const EXPORTED: usize = 256;
 const IMPORTED: usize = 32;
 
+/// The helper that `flags` name.
+fn alg(named: u8) -> Option<Alg> {
+    match named & (flags::FTP | flags::TFTP) {
+        flags::FTP => Some(Alg::Ftp),
+        flags::TFTP => Some(Alg::Tftp),
+        _ => None,
+    }
+}
+
 /// A pool is known by what an action says: kind, addresses, ports.
 type PoolKey = (u8, u128, u128, u16, u16);
 
 struct Inner {
     tracker: Tracker,
-    waiting: Waiting,
+    waiting: WaitQueue,
     pools: HashMap<PoolKey, Option<PoolId>>,
 }
 
@@ -76,7 +75,7 @@ impl Connections {
         Connections {
             inner: Mutex::new(Inner {
                 tracker,
-                waiting: Waiting::default(),
+                waiting: WaitQueue::default(),
                 pools: HashMap::new(),
             }),
         }
@@ -217,7 +216,7 @@ impl Connections {
 
 impl Inner {
     /// Frames that are to go on, and those that are lost, as the tracker says by now.
-    fn settle(&mut self, news: Option<&mut News>) {
+    fn settle(&mut self, news: Option<&mut WaitNews>) {
         // Nearly always.
         if !self.tracker.has_news() {
             return;
@@ -350,7 +349,7 @@ impl<'a> Carries<'a> for Asked<'a> {
     }
 }
 
-/// What is known of a packet's transport checksum, as the tracker is told it.
+/// What is known of a packet's transport checksum, as the tracker takes it.
 fn checksum(csum: Csum) -> Checksum {
     match csum {
         Csum::None => Checksum::Unknown,
@@ -461,7 +460,7 @@ impl Service for Connections {
         }
         let mut news = call.news;
         if let (Some(news), Some(Drop::Waits(ticket))) = (&mut news, outcome.drop) {
-            news.waits = Some(Waits { service: 0, element: 0, ticket });
+            news.waits = Some(WaitTicket { service: 0, element: 0, ticket });
         }
         inner.settle(news);
         drop(inner);
@@ -469,7 +468,7 @@ impl Service for Connections {
         outcome.drop.is_none()
     }
 
-    fn keep(&self, waits: Waits, kept: Kept) -> Option<Kept> {
+    fn keep(&self, waits: WaitTicket, kept: WaitingPacket) -> Option<WaitingPacket> {
         self.lock().waiting.keep(waits.ticket, kept)
     }
 
@@ -478,7 +477,7 @@ impl Service for Connections {
         inner.waiting.give_up(reason);
         inner.tracker.give_up_waiting();
         inner.settle(None);
-        // Of those that were told lost, none is here any more.
+        // Of those that were reported lost, none is here any more.
         inner.waiting.give_up(reason);
     }
 
@@ -606,7 +605,7 @@ mod tests {
         connections: Connections,
     }
 
-    /// What a packet was told: state, mark, opener's source, and the packet.
+    /// What a packet was answered: state, mark, opener's source, and the packet.
     type Told = (bool, String, u128, u128, Vec<u8>);
 
     impl Bed {

@@ -15,10 +15,10 @@
 //!
 //! Checked by: the tests below; `of_pipeline` and `tests/softflow.rs` for what flows make of it.
 
-use super::waiting::Waiting;
-use super::{Burst, Call, Kept, News, Service, Waits, answer};
+use super::call::{Burst, Call, Service, answer};
+use super::waiting::{WaitNews, WaitQueue, WaitTicket, WaitingPacket};
 use arc_swap::ArcSwap;
-pub use ir::softflow::{ARGS, EDIT_NAME, NAME, RESULTS};
+pub use contract::softflow::{ARGS, EDIT_NAME, NAME, RESULTS, number};
 use ir::{Bits, DropReason};
 use jit::Handed;
 use port::Csum;
@@ -55,12 +55,12 @@ struct State {
 /// An instance, and the frames that wait for what it expects.
 struct Running {
     instance: Box<dyn Instance>,
-    waiting: Waiting,
+    waiting: WaitQueue,
 }
 
 impl Running {
     /// Frames that are to go on, and those that are lost, as the instance says by now.
-    fn settle(&mut self, news: Option<&mut News>) {
+    fn settle(&mut self, news: Option<&mut WaitNews>) {
         let (ready, lost) = self.instance.news();
         match news {
             Some(news) => {
@@ -218,7 +218,7 @@ impl Elements {
             None => Arc::new(State {
                 instance: Mutex::new(Running {
                     instance: element.instance(0, now_ns, seed),
-                    waiting: Waiting::default(),
+                    waiting: WaitQueue::default(),
                 }),
                 maker: element,
             }),
@@ -275,7 +275,7 @@ impl Elements {
     }
 }
 
-/// What is known of a packet's transport checksum, as an element is told it.
+/// What is known of a packet's transport checksum, as an element takes it.
 fn checksum(csum: Csum) -> Checksum {
     match csum {
         Csum::None => Checksum::Unknown,
@@ -296,7 +296,7 @@ fn metadata([_, argument, register, action, stage]: [u64; ARGS.len()]) -> Metada
     }
 }
 
-/// Packets as their element takes them. The bytes are lent to it meanwhile.
+/// Packets as their element takes them. It borrows the bytes meanwhile.
 ///
 /// What is known of a packet goes straight to its place: offsets that lay in memory in between would be read there in wider
 /// parts than they were written in, for which the processor waits. So those that have to be walked for come last.
@@ -397,7 +397,7 @@ impl Service for Elements {
         let [Passing { metadata, fate, .. }] = one;
         let mut news = call.news;
         if let (Some(news), Fate::Waits(ticket)) = (&mut news, fate) {
-            news.waits = Some(Waits { service: 0, element: arg(0) as u32, ticket });
+            news.waits = Some(WaitTicket { service: 0, element: arg(0) as u32, ticket });
         }
         running.settle(news);
         drop(running);
@@ -423,7 +423,7 @@ impl Service for Elements {
         }
     }
 
-    fn keep(&self, waits: Waits, kept: Kept) -> Option<Kept> {
+    fn keep(&self, waits: WaitTicket, kept: WaitingPacket) -> Option<WaitingPacket> {
         match self.get(waits.element) {
             Some(named) => named.lock().waiting.keep(waits.ticket, kept),
             None => {

@@ -1,12 +1,12 @@
 //! Frames that wait for what a service expects: fragments whose first has not come.
 //!
-//! A service says that a packet waits, under a ticket of its own ([`News::waits`]). Whoever runs packets hands the frame
-//! over, as it came in, with what was counted and answered before that call ([`Kept`]). When the service says that it is to go on,
-//! it comes back ([`News::ready`]) to whoever runs the packet that it has waited for, and is run behind that one: by the version that
+//! A service says that a packet waits, under a ticket of its own ([`WaitNews::waits`]). Whoever runs packets hands the frame
+//! over, as it came in, with what was counted and answered before that call ([`WaitingPacket`]). When the service says that it is to go on,
+//! it comes back ([`WaitNews::ready`]) to whoever runs the packet that it has waited for, and is run behind that one: by the version that
 //! is current then, and where that is the same, without what was counted and answered before.
 //!
 //! A service may say that a frame goes on, or is lost, before the frame was handed over: another worker was faster.
-//! Then [`Waiting::keep`] gives it back at once.
+//! Then [`WaitQueue::keep`] gives it back at once.
 //!
 //! Holds true: a frame that was handed over goes on or is counted as dropped at the port that it came in by, once; also
 //! when its service ends.
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// Where a packet's way begins, of a packet that may be run later.
 #[derive(Clone)]
-pub enum Begins {
+pub enum StartPoint {
     /// At the pipeline's beginning.
     Pipeline,
     /// With an action.
@@ -31,33 +31,33 @@ pub enum Begins {
 }
 
 /// A frame that waits.
-pub struct Kept {
+pub struct WaitingPacket {
     /// As it came in.
     pub frame: Frame,
     /// The port that counts what becomes of it.
     pub from: Arc<PortShared>,
     /// Where it begins.
-    pub begins: Begins,
+    pub begins: StartPoint,
     /// The version by which the rest was counted and answered.
     pub version: u64,
     /// Lookups that were counted.
     pub counted: u32,
-    /// What was said of it.
-    pub said: Said,
+    /// What services and state answered of it.
+    pub answers: Said,
     /// Why compiled code has left it.
     pub reason: Reason,
 }
 
-impl Kept {
+impl WaitingPacket {
     /// It is dropped.
     pub fn drop(self, reason: DropReason) {
         self.from.count_late_drop(reason);
     }
 }
 
-/// Who has said that a packet waits.
+/// By whom, and under which ticket, a packet waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waits {
+pub struct WaitTicket {
     /// Which service of the list.
     pub service: usize,
     /// Which element of it.
@@ -66,16 +66,16 @@ pub struct Waits {
     pub ticket: Ticket,
 }
 
-/// What a call has said about packets that wait.
+/// What a call reports about packets that wait.
 #[derive(Default)]
-pub struct News {
+pub struct WaitNews {
     /// This one does.
-    pub waits: Option<Waits>,
+    pub waits: Option<WaitTicket>,
     /// These go on, behind this one.
-    pub ready: Vec<Kept>,
+    pub ready: Vec<WaitingPacket>,
 }
 
-impl std::fmt::Debug for News {
+impl std::fmt::Debug for WaitNews {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "waits {:?}, {} go on", self.waits, self.ready.len())
     }
@@ -83,15 +83,15 @@ impl std::fmt::Debug for News {
 
 /// The frames that wait of one service.
 #[derive(Default)]
-pub struct Waiting {
-    kept: HashMap<Ticket, Kept>,
+pub struct WaitQueue {
+    kept: HashMap<Ticket, WaitingPacket>,
     /// Told before the frame was here: it goes on, or is lost.
     early: HashMap<Ticket, bool>,
 }
 
-impl Waiting {
+impl WaitQueue {
     /// Takes a frame. Gives it back if it goes on already.
-    pub fn keep(&mut self, ticket: Ticket, kept: Kept) -> Option<Kept> {
+    pub fn keep(&mut self, ticket: Ticket, kept: WaitingPacket) -> Option<WaitingPacket> {
         match self.early.remove(&ticket) {
             None => {
                 self.kept.insert(ticket, kept);
@@ -106,7 +106,7 @@ impl Waiting {
     }
 
     /// A frame goes on.
-    pub fn ready(&mut self, ticket: Ticket) -> Option<Kept> {
+    pub fn ready(&mut self, ticket: Ticket) -> Option<WaitingPacket> {
         let kept = self.kept.remove(&ticket);
         if kept.is_none() {
             self.early.insert(ticket, true);
@@ -129,7 +129,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitQueue {
     fn drop(&mut self) {
         self.give_up(DropReason::Stopped);
     }
@@ -139,16 +139,16 @@ impl Drop for Waiting {
 mod tests {
     use super::*;
 
-    fn kept(from: &Arc<PortShared>) -> Kept {
-        let (begins, from) = (Begins::Pipeline, from.clone());
+    fn kept(from: &Arc<PortShared>) -> WaitingPacket {
+        let (begins, from) = (StartPoint::Pipeline, from.clone());
         let frame = Frame::copy_of(&[1; 60]);
-        Kept {
+        WaitingPacket {
             frame,
             from,
             begins,
             version: 1,
             counted: 0,
-            said: Said::NONE,
+            answers: Said::NONE,
             reason: Reason::OTHER,
         }
     }
@@ -157,7 +157,7 @@ mod tests {
     fn a_frame_goes_on_or_is_counted_once_whoever_is_first() {
         let port = Arc::new(PortShared::new(1, "p", 0, 1));
         let drops = || port.counters().drops;
-        let mut waiting = Waiting::default();
+        let mut waiting = WaitQueue::default();
         assert!(waiting.keep(1, kept(&port)).is_none());
         assert!(waiting.ready(1).is_some());
         // Told before it was here.

@@ -1,9 +1,9 @@
 //! The parser of what controllers put into a pipeline: entries, defaults, groups, meters, value
 //! sets, added actions. Each item becomes one [`Update`].
 
-use super::Error;
 use super::code::{Names, lookup};
 use super::cursor::{Cursor, Parsed, nearest};
+use super::error::Error;
 use super::lex::Kind;
 use super::parse::{self, Item, word};
 use crate::expr::Expr;
@@ -214,19 +214,19 @@ pub(super) fn group(p: &Pipeline, c: &mut Cursor<'_>) -> Parsed<Update> {
             ("fast_failover", GroupKind::FastFailover),
         ],
     )?;
-    let mut group = Group { kind, buckets: Vec::new(), hash: Vec::new(), counter: CounterId(0) };
+    let (mut buckets, mut hash, mut counter) = (Vec::new(), Vec::new(), CounterId(0));
     for (_, v) in numbers(c, &["counter"])? {
-        group.counter = CounterId(v as u32);
+        counter = CounterId(v as u32);
     }
     if c.eat_word("hash") {
         c.want("(")?;
         let names = Names::new(p.program(), &[]);
         while !c.eat(")") {
-            if !group.hash.is_empty() {
+            if !hash.is_empty() {
                 c.want(",")?;
             }
             let e: Expr = names.expr(c, None)?;
-            group.hash.push(e);
+            hash.push(e);
         }
     }
     c.statements(|c| {
@@ -252,9 +252,10 @@ pub(super) fn group(p: &Pipeline, c: &mut Cursor<'_>) -> Parsed<Update> {
         }
         c.want("=>")?;
         bucket.action = call(p, c)?;
-        group.buckets.push(bucket);
+        buckets.push(bucket);
         Ok(())
     })?;
+    let group = Group { kind, buckets, hash: hash.into(), counter };
     Ok(Update::SetGroup(id, Arc::new(group)))
 }
 

@@ -1,6 +1,6 @@
 //! A place in the tokens, and what can be asked of it.
 
-use super::Error;
+use super::error::Error;
 use super::lex::{Kind, Literal, Token};
 use crate::bits::Bits;
 

@@ -4,7 +4,7 @@
 //! is a blank. A `;` that comes first on its line, and `;;` anywhere, begin a comment that ends with
 //! the line. A word takes dots and constant indices with it (`vlan[0].pcp`, `std.in_port`).
 
-use super::Error;
+use super::error::Error;
 use crate::bits::{Bits, WIDTH_MAX};
 
 /// A number as written.

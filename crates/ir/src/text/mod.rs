@@ -89,6 +89,7 @@
 mod code;
 mod contents;
 mod cursor;
+mod error;
 pub mod filetest;
 mod lex;
 mod libraries;
@@ -96,6 +97,7 @@ mod parse;
 mod print;
 mod value;
 
+pub use error::Error;
 pub use print::{
     call as print_call, entry as print_entry, expr as print_expr, matches as print_matches,
     op as print_op, pipeline as print_pipeline, program as print_program,
@@ -105,18 +107,6 @@ pub use value::{name as print_name, pattern as print_pattern, value as print_val
 use crate::pipeline::Pipeline;
 use crate::program::Program;
 use std::sync::Arc;
-
-/// Why a text was refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{line}:{column}: {text}")]
-pub struct Error {
-    /// Line, from 1.
-    pub line: u32,
-    /// Column in characters, from 1.
-    pub column: u32,
-    /// What was expected, what was there, the nearest known name.
-    pub text: String,
-}
 
 /// Reads a program and verifies it. Items that speak of a pipeline's contents are refused.
 pub fn program(text: &str) -> Result<Program, Error> {

@@ -6,9 +6,10 @@
 
 use super::code::{Names, lookup};
 use super::cursor::{Cursor, Parsed, fit, nearest};
+use super::error::Error;
 use super::lex::{self, Kind, Token};
+use super::libraries;
 use super::print::CAPACITY;
-use super::{Error, libraries};
 use crate::bits::Bits;
 use crate::expr::Expr;
 use crate::id::{

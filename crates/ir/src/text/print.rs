@@ -770,7 +770,7 @@ impl<'a> Printer<'a> {
             let _ = write!(head, " counter={}", g.counter.0);
         }
         if !g.hash.is_empty() {
-            let _ = write!(head, " hash({})", self.exprs(&g.hash));
+            let _ = write!(head, " hash({})", self.exprs(&*g.hash));
         }
         self.open(&head);
         for b in &g.buckets {

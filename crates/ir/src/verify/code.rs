@@ -3,12 +3,12 @@
 //! A [`Scope`] says what may be read where: parameters in actions, unparsed bits in the parser. It
 //! gives the width of an expression while it checks it, so that each is walked once.
 
-use super::{DEPTH_MAX, Error, FIELD_WIDTH_MAX, Result, Rule, VARBIT_WIDTH_MAX, WIDTH_MAX, ensure};
-use crate::bits::Bits;
+use super::rule::{DEPTH_MAX, Error, Result, Rule, ensure};
+use crate::bits::{Bits, WIDTH_MAX};
 use crate::expr::{BinaryOp, Expr, FieldRef, HashAlgorithm, UnaryOp};
 use crate::id::{BlockId, HeaderId, MetaId, ServiceId, StackId};
 use crate::op::Op;
-use crate::program::{Field, Param, Program, Select, Stack};
+use crate::program::{FIELD_WIDTH_MAX, Field, Param, Program, Select, Stack, VARBIT_WIDTH_MAX};
 
 /// Where code stands, and so what it may do.
 #[derive(Clone, Copy)]

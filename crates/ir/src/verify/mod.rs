@@ -2,7 +2,7 @@
 //!
 //! Everything after the verifier (interpreter, compiler, lookup structures) takes these rules for
 //! granted and neither checks them again nor survives their breach. In: a [`Program`] or a
-//! [`Pipeline`] and the thing about to enter it. Out: nothing, or the first broken rule as an
+//! [`Pipeline`](crate::Pipeline) and the thing about to enter it. Out: nothing, or the first broken rule as an
 //! [`Error`] that names the rule, the place, what is wrong there and what would be right.
 //!
 //! Names
@@ -91,94 +91,39 @@
 //! action; no allocation unless a rule is broken.
 //! Checked by: `tests`, which breaks every rule.
 
+mod calls;
 mod code;
 mod program;
+mod rule;
 #[cfg(test)]
 mod tests;
 
-use crate::bits::{Bits, WIDTH_MAX};
-use crate::expr::Expr;
-use crate::id::{BlockId, GroupId, TableId};
-use crate::op::Op;
-use crate::pipeline::{ActionCall, Entry, Group, GroupKind, Pattern, Pipeline};
-use crate::program::{
-    Action, FIELD_WIDTH_MAX, HEADERS_BYTES_MAX, MatchKind, Program, Select, Table, Terminator,
-    VARBIT_WIDTH_MAX, ValueSet,
-};
-use code::Scope;
 pub(crate) use code::leaves_a_loop;
+pub use rule::{DEPTH_MAX, Error, GROUP_CHAIN_MAX, Rule};
+
+use self::calls::{Targets, arguments, position};
+use self::rule::{Result, ensure};
+use crate::bits::Bits;
+use crate::call::ActionCall;
+use crate::contents::{Entry, Group, GroupKind, Pattern};
+use crate::expr::Expr;
+use crate::id::{ActionId, BlockId, GroupId, TableId};
+use crate::op::Op;
+use crate::program::{Action, MatchKind, Program, Select, Table, Terminator, ValueSet};
+use code::Scope;
 use hashbrown::HashMap;
 
-/// Deepest nesting of expressions and of `if`s.
-pub const DEPTH_MAX: u32 = 64;
+/// What is checked of a pipeline beside its program.
+pub trait Contents {
+    /// The program.
+    fn program(&self) -> &Program;
 
-/// Longest chain of groups that refer to groups.
-pub const GROUP_CHAIN_MAX: usize = 8;
+    /// An action of the program, or one that was added.
+    fn action(&self, id: ActionId) -> Option<&Action>;
 
-macro_rules! rules {
-    ($($rule:ident)*) => {
-        /// A rule of the [list](self).
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[allow(missing_docs, reason = "the list at the head of the module says what each means")]
-        pub enum Rule { $($rule,)* }
-
-        impl Rule {
-            /// Every rule, in the order of the list.
-            pub const ALL: &'static [Rule] = &[$(Rule::$rule,)*];
-        }
-
-        impl std::fmt::Display for Rule {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(match self { $(Rule::$rule => stringify!($rule),)* })
-            }
-        }
-    };
+    /// A group.
+    fn group(&self, id: GroupId) -> Option<&Group>;
 }
-
-rules! {
-    N1 N2 N3 N4 W1 W2 W3 W4 W5 W6 W7 W8 W9 X1 X2 H1 H2 H3 H4 H5 H6 P1 P2 P3 P4 D1 C1 C2 C3
-    A1 A2 A3 A4 T1 T2 T3 B1 B2 B3 L1 L2 E1 E2 E3 E4 E5 G1 G2 G3 G4 V1
-}
-
-/// A broken rule.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {text} (rule {rule})")]
-pub struct Error {
-    /// Which rule.
-    pub rule: Rule,
-    /// Where: the action, table, block, state or entry, and the operation in it.
-    pub place: String,
-    /// What is wrong, and what would be right.
-    pub text: String,
-}
-
-impl Error {
-    fn new(rule: Rule, text: impl Into<String>) -> Error {
-        Error { rule, place: String::new(), text: text.into() }
-    }
-
-    /// The same, somewhere inside of `place`.
-    fn within(mut self, place: impl std::fmt::Display) -> Error {
-        self.place = if self.place.is_empty() {
-            place.to_string()
-        } else {
-            format!("{place}, {}", self.place)
-        };
-        self
-    }
-}
-
-type Result<T = ()> = std::result::Result<T, Error>;
-
-/// `Err` of the rule and text unless the condition holds.
-macro_rules! ensure {
-    ($condition:expr, $rule:ident, $($text:tt)*) => {
-        if !$condition {
-            return Err($crate::verify::Error::new($crate::verify::Rule::$rule, format!($($text)*)));
-        }
-    };
-}
-use ensure;
 
 /// A whole program.
 pub fn program(program: &Program) -> Result {
@@ -193,17 +138,11 @@ pub fn block(program: &Program, id: BlockId) -> Result {
 
 /// An action by itself, whoever may use it.
 pub fn action(program: &Program, action: &Action) -> Result {
-    let inner = || {
-        ensure!(!action.name.is_empty(), N1, "the name is empty");
-        program::params("parameter", &action.params)?;
-        let scope = Scope::action(program, &action.params);
-        scope.ops(&action.body)
-    };
-    inner().map_err(|e| e.within(format_args!("action {}", action.name)))
+    program::action(program, action)
 }
 
 /// An entry about to be inserted into a table, or to replace one there.
-pub fn entry(pipeline: &Pipeline, table: TableId, entry: &Entry) -> Result {
+pub fn entry(pipeline: &dyn Contents, table: TableId, entry: &Entry) -> Result {
     let program = pipeline.program();
     let inner = |t: &Table| {
         patterns(t, entry)?;
@@ -223,7 +162,7 @@ pub fn entry(pipeline: &Pipeline, table: TableId, entry: &Entry) -> Result {
 }
 
 /// A table's new default action.
-pub fn table_call(pipeline: &Pipeline, table: TableId, call: &ActionCall) -> Result {
+pub fn table_call(pipeline: &dyn Contents, table: TableId, call: &ActionCall) -> Result {
     let program = pipeline.program();
     let inner = |t: &Table| {
         if let Some(allowed) = &t.actions {
@@ -242,14 +181,14 @@ pub fn table_call(pipeline: &Pipeline, table: TableId, call: &ActionCall) -> Res
 }
 
 /// A group about to be added, or to replace one of that number.
-pub fn group(pipeline: &Pipeline, id: GroupId, group: &Group) -> Result {
+pub fn group(pipeline: &dyn Contents, id: GroupId, group: &Group) -> Result {
     let program = pipeline.program();
     let inner = || {
         if group.kind == GroupKind::Indirect {
             let n = group.buckets.len();
             ensure!(n == 1, G1, "{n} buckets; an indirect group has exactly one");
         }
-        for e in &group.hash {
+        for e in &*group.hash {
             Scope::plain(program).expr(e).map_err(|e| e.within("hash input"))?;
         }
         for (i, bucket) in group.buckets.iter().enumerate() {
@@ -301,14 +240,14 @@ fn declared(program: &Program, table: TableId) -> Result<&Table> {
     })
 }
 
-fn action_name(pipeline: &Pipeline, call: &ActionCall) -> String {
+fn action_name(pipeline: &dyn Contents, call: &ActionCall) -> String {
     match pipeline.action(call.action) {
         Some(a) => format!("action {}", a.name),
         None => call.action.to_string(),
     }
 }
 
-fn allowed_names(program: &Program, allowed: &[crate::id::ActionId]) -> String {
+fn allowed_names(program: &Program, allowed: &[ActionId]) -> String {
     let names: Vec<&str> = allowed
         .iter()
         .filter_map(|a| program.actions.get(a.index()))
@@ -321,7 +260,7 @@ fn allowed_names(program: &Program, allowed: &[crate::id::ActionId]) -> String {
 }
 
 /// The called action, its arguments being right.
-fn called<'a>(pipeline: &'a Pipeline, call: &ActionCall) -> Result<&'a Action> {
+fn called<'a>(pipeline: &'a dyn Contents, call: &ActionCall) -> Result<&'a Action> {
     let Some(action) = pipeline.action(call.action) else {
         return Err(Error::new(Rule::N4, format!("there is no {}", call.action)));
     };
@@ -329,83 +268,10 @@ fn called<'a>(pipeline: &'a Pipeline, call: &ActionCall) -> Result<&'a Action> {
     Ok(action)
 }
 
-fn arguments(action: &Action, call: &ActionCall) -> Result {
-    let (have, want) = (call.args.len(), action.params.len());
-    ensure!(have == want, A1, "action {} takes {want} arguments, {have} given", action.name);
-    for (arg, param) in call.args.iter().zip(&action.params) {
-        ensure!(
-            arg.width() == param.width,
-            A1,
-            "action {}, parameter {}: {} bits given, it has {}",
-            action.name,
-            param.name,
-            arg.width(),
-            param.width
-        );
-    }
-    Ok(())
-}
-
 /// A call by a table: arguments, and where the action goes.
-fn call_at(pipeline: &Pipeline, table: TableId, call: &ActionCall) -> Result {
+fn call_at(pipeline: &dyn Contents, table: TableId, call: &ActionCall) -> Result {
     let action = called(pipeline, call)?;
     position(pipeline.program(), table, action)
-}
-
-/// Rule T3.
-fn position(program: &Program, table: TableId, action: &Action) -> Result {
-    let targets = Targets::of(&action.body);
-    let Some(target) = targets.goto.into_iter().chain(targets.clone).min() else { return Ok(()) };
-    let applies = |b: &crate::program::Block| matches!(&b.end, Terminator::Apply { table: t, .. } if *t == table);
-    let Some(last) = program.blocks.iter().rposition(applies) else { return Ok(()) };
-    ensure!(
-        target.index() > last,
-        T3,
-        "action {} goes to {}, but {} applies the table; go to a later block",
-        action.name,
-        block_name(program, target),
-        block_name(program, BlockId(last as u32))
-    );
-    Ok(())
-}
-
-fn block_name(program: &Program, id: BlockId) -> String {
-    match program.blocks.get(id.index()) {
-        Some(b) => format!("block {}", b.name),
-        None => id.to_string(),
-    }
-}
-
-/// The earliest blocks that a body goes to and clones to.
-#[derive(Default)]
-struct Targets {
-    goto: Option<BlockId>,
-    clone: Option<BlockId>,
-}
-
-impl Targets {
-    fn of(body: &[Op]) -> Targets {
-        fn least(slot: &mut Option<BlockId>, block: BlockId) {
-            *slot = Some(slot.map_or(block, |b| b.min(block)));
-        }
-        fn walk(ops: &[Op], out: &mut Targets) {
-            for op in ops {
-                match op {
-                    Op::Goto(block) => least(&mut out.goto, *block),
-                    Op::Clone { block, .. } => least(&mut out.clone, *block),
-                    Op::If { then, or_else, .. } => {
-                        walk(then, out);
-                        walk(or_else, out);
-                    }
-                    Op::OnCopy { body } => walk(body, out),
-                    _ => {}
-                }
-            }
-        }
-        let mut out = Targets::default();
-        walk(body, &mut out);
-        out
-    }
 }
 
 /// The last block in which a group may be used: by an operation of the block itself, or by an action
@@ -433,11 +299,11 @@ fn last_group_user(program: &Program) -> Option<BlockId> {
 }
 
 /// Rule G4. What is there already has no circle, so a new one passes through the new group.
-fn chain(pipeline: &Pipeline, id: GroupId, group: &Group) -> Result {
+fn chain(pipeline: &dyn Contents, id: GroupId, group: &Group) -> Result {
     /// `seen` holds the greatest depth at which a group was walked from, so that each is walked at
     /// most [`GROUP_CHAIN_MAX`] times.
     fn walk(
-        pipeline: &Pipeline,
+        pipeline: &dyn Contents,
         group: &Group,
         path: &mut Vec<GroupId>,
         seen: &mut HashMap<GroupId, usize>,
@@ -477,7 +343,7 @@ fn chain(pipeline: &Pipeline, id: GroupId, group: &Group) -> Result {
 
 /// Groups that a group's buckets hand the packet to or watch, as far as their numbers are constant
 /// or arguments; each one once.
-fn successors(pipeline: &Pipeline, group: &Group) -> Vec<GroupId> {
+fn successors(pipeline: &dyn Contents, group: &Group) -> Vec<GroupId> {
     let mut out: Vec<GroupId> = group.buckets.iter().filter_map(|b| b.watch_group).collect();
     for bucket in &group.buckets {
         let Some(action) = pipeline.action(bucket.action.action) else { continue };

@@ -1,12 +1,15 @@
 //! The rules of declarations: everything that a program holds, in the order of its fields.
 
+use super::calls::{arguments, position};
 use super::code::{self, Scope, declared_field, declared_width, select_pattern};
-use super::{Error, Result, Rule, ensure};
+use super::rule::{DEPTH_MAX, Error, Result, Rule, ensure};
+use crate::bits::WIDTH_MAX;
 use crate::expr::{Expr, FieldRef};
 use crate::id::{ActionId, BlockId, HeaderId, StackId, TableId, UnionId};
 use crate::program::{
-    Checksum, ChecksumAlgorithm, ChecksumMode, HeaderInstance, HeaderType, Param, ParserOp,
-    ParserState, Program, Select, Table, Terminator, Transition, intrinsic,
+    Action, Checksum, ChecksumAlgorithm, ChecksumMode, HEADERS_BYTES_MAX, HeaderInstance,
+    HeaderType, Param, ParserOp, ParserState, Program, Select, Table, Terminator, Transition,
+    intrinsic,
 };
 use hashbrown::HashSet;
 use std::sync::Arc;
@@ -39,9 +42,20 @@ pub(super) fn check(p: &Program) -> Result {
     for (i, c) in p.checksums.iter().enumerate() {
         checksum(p, c).map_err(|e| e.within(format_args!("checksum {}", i + 1)))?;
     }
-    p.actions.iter().try_for_each(|a| super::action(p, a))?;
+    p.actions.iter().try_for_each(|a| action(p, a))?;
     tables(p)?;
     (0..p.blocks.len()).try_for_each(|i| block(p, i))
+}
+
+/// See [`action`](super::action).
+pub(super) fn action(program: &Program, action: &Action) -> Result {
+    let inner = || {
+        ensure!(!action.name.is_empty(), N1, "the name is empty");
+        params("parameter", &action.params)?;
+        let scope = Scope::action(program, &action.params);
+        scope.ops(&action.body)
+    };
+    inner().map_err(|e| e.within(format_args!("action {}", action.name)))
 }
 
 /// Rule N1 for one kind of thing.
@@ -105,7 +119,7 @@ fn header_type(ty: &HeaderType) -> Result {
         }
         let fixed = ty.fields.iter().filter(|f| !f.varbit);
         let total: u64 = fixed.map(|f| u64::from(f.width)).sum();
-        let max = u64::from(super::WIDTH_MAX);
+        let max = u64::from(WIDTH_MAX);
         ensure!(total <= max, W6, "{total} bits of fixed fields in all; at most {max}");
         Ok(())
     };
@@ -145,7 +159,7 @@ fn headers(p: &Program) -> Result {
     };
     let all: u64 = p.headers.iter().map(bytes).sum();
     let room = || {
-        let max = super::HEADERS_BYTES_MAX;
+        let max = HEADERS_BYTES_MAX;
         ensure!(
             all <= max,
             W9,
@@ -277,7 +291,7 @@ fn extract(p: &Program, scope: Scope<'_>, header: HeaderId, varbit: &Option<Expr
 }
 
 fn transition(p: &Program, t: &Transition, depth: u32) -> Result {
-    ensure!(depth < super::DEPTH_MAX, W7, "selects are nested too deep");
+    ensure!(depth < DEPTH_MAX, W7, "selects are nested too deep");
     match t {
         Transition::Accept | Transition::Reject => Ok(()),
         Transition::State(s) => {
@@ -349,10 +363,10 @@ fn checksum(p: &Program, c: &Checksum) -> Result {
         ensure!(!inside, C1, "{} is among its own inputs", p.field_name(c.field));
     }
     ensure!(
-        total.is_multiple_of(16) && total <= super::WIDTH_MAX,
+        total.is_multiple_of(16) && total <= WIDTH_MAX,
         C2,
         "inputs of {total} bits; a multiple of 16 is needed, at most {}",
-        super::WIDTH_MAX
+        WIDTH_MAX
     );
     ensure!(
         c.mode != ChecksumMode::Incremental
@@ -409,12 +423,12 @@ fn table(p: &Program, id: TableId, t: &Table) -> Result {
         let action: &Arc<_> = &p.actions[a.index()];
         let twice = t.actions.as_ref().is_some_and(|l| l[..i].contains(a));
         ensure!(!twice, T2, "action {} is listed twice", action.name);
-        super::position(p, id, action)?;
+        position(p, id, action)?;
     }
     action_exists(p, t.default.action).map_err(|e| e.within("default action"))?;
     let action = &p.actions[t.default.action.index()];
-    super::arguments(action, &t.default)
-        .and_then(|()| super::position(p, id, action))
+    arguments(action, &t.default)
+        .and_then(|()| position(p, id, action))
         .map_err(|e| e.within("default action"))
 }
 

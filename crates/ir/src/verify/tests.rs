@@ -1,10 +1,11 @@
 //! Breaks every rule, once or more, and checks that the rule named is the one broken.
 
 use super::*;
+use crate::bits::WIDTH_MAX;
 use crate::builder::Builder;
 use crate::expr::{BinaryOp, Crc, FieldRef, HashAlgorithm};
 use crate::id::*;
-use crate::pipeline::{Bucket, KeyMatch, Update};
+use crate::pipeline::{Bucket, KeyMatch, Pipeline, Update};
 use crate::program::*;
 use crate::verdict::DropReason;
 use smallvec::smallvec;
@@ -571,7 +572,7 @@ fn a_group(kind: GroupKind, calls: Vec<ActionCall>) -> Group {
     Group {
         kind,
         buckets: calls.into_iter().map(bucket).collect(),
-        hash: vec![],
+        hash: [].into(),
         counter: CounterId(0),
     }
 }
@@ -595,7 +596,7 @@ fn groups() {
     watch.buckets[0].watch_group = Some(GroupId(1));
     bad(Rule::G4, &watch);
     let mut hash = a_group(GroupKind::Select, vec![drop()]);
-    hash.hash.push(PORT);
+    hash.hash = [PORT].into();
     bad(Rule::X1, &hash);
 
     // A circle of three, and a chain that is too long.

@@ -52,10 +52,10 @@ pub(crate) struct ActionCode {
     _made: Option<Arc<Made>>,
 }
 
-/// A group's hash.
+/// A hash that groups choose by.
 #[derive(Clone, Debug)]
 struct HashCode {
-    group: Arc<Group>,
+    inputs: Arc<[Expr]>,
     entry: Entry,
 }
 
@@ -64,8 +64,8 @@ struct HashCode {
 pub struct Parts<'a> {
     /// Actions that packets of the control side's begin with.
     pub injected: &'a [Arc<Action>],
-    /// Groups that choose by a hash.
-    pub groups: &'a [Arc<Group>],
+    /// Inputs of the hashes that groups choose by.
+    pub hashes: &'a [Arc<[Expr]>],
 }
 
 /// A whole program as machine code. Shared between threads, never changed.
@@ -82,7 +82,7 @@ pub struct Code {
     pub(crate) actions: HashMap<ActionId, ActionCode, FixedState>,
     /// Actions that the control side's packets begin with, by what they do.
     injected: HashMap<u64, ActionCode, FixedState>,
-    /// Inputs of groups' hashes, by where they lie in memory, as functions that work the hash out. The groups are
+    /// Inputs of groups' hashes, by where they lie in memory, as functions that work the hash out. They are
     /// kept, so that nothing else comes to lie there.
     hashes: HashMap<usize, HashCode, FixedState>,
     _made: Arc<Made>,
@@ -223,35 +223,33 @@ impl Compiler {
             }
         }
         let (mut hashes, mut new_hashes) = (HashMap::default(), Vec::new());
-        for group in parts.groups {
-            let at = group.hash.as_ptr() as usize;
-            match code.hashes.values().find(|known| known.group.hash == group.hash) {
+        for inputs in parts.hashes {
+            match code.hashes.values().find(|known| known.inputs == *inputs) {
                 Some(HashCode { entry, .. }) => {
-                    let (group, entry) = (group.clone(), entry.clone());
-                    hashes.insert(at, HashCode { group, entry });
+                    let (inputs, entry) = (inputs.clone(), entry.clone());
+                    hashes.insert(inputs.as_ptr() as usize, HashCode { inputs, entry });
                 }
                 None => {
-                    let alike = |(_, other): &(_, &Arc<Group>)| other.hash == group.hash;
-                    let known = new_hashes.iter().find(|(_, other)| alike(&((), *other)));
+                    let known = new_hashes.iter().find(|(_, other)| *other == inputs);
                     let number = known.map(|(number, _)| *number).unwrap_or_else(|| {
                         let hash = Expr::Hash {
                             algorithm: HashAlgorithm::Crc32c,
                             width: 32,
-                            inputs: group.hash.clone(),
+                            inputs: inputs.to_vec(),
                         };
                         making.function(&[], |g| {
                             let value = g.value(&hash).to_i64_low(&mut g.b);
                             g.b.ins().return_(&[value]);
                         })
                     });
-                    new_hashes.push((number, group));
+                    new_hashes.push((number, inputs));
                 }
             }
         }
         let made = Arc::new(finish(making)?);
-        for (number, group) in new_hashes {
-            let (at, entry) = (group.hash.as_ptr() as usize, made.entries[number].clone());
-            hashes.insert(at, HashCode { group: group.clone(), entry });
+        for (number, inputs) in new_hashes {
+            let (inputs, entry) = (inputs.clone(), made.entries[number].clone());
+            hashes.insert(inputs.as_ptr() as usize, HashCode { inputs, entry });
         }
         for (id, action, number) in new {
             let entry = number.map(|number| made.entries[number].clone());
@@ -319,9 +317,9 @@ impl Code {
         self.hashes.get(&(group.hash.as_ptr() as usize)).map(|known| &known.entry)
     }
 
-    /// The hash of this group is worked out by code.
-    pub fn hashes(&self, group: &Group) -> bool {
-        self.group_hash(group).is_some()
+    /// The hash over these inputs is worked out by code.
+    pub fn hashes(&self, inputs: &Arc<[Expr]>) -> bool {
+        self.hashes.contains_key(&(inputs.as_ptr() as usize))
     }
 
     /// How long the last step of making it took.

@@ -25,10 +25,11 @@ mod namespaces;
 mod stage;
 mod traffic;
 
-use crate::Failure;
 use crate::cli::{DemoName, DemoOptions};
-use crate::run::{EndSignals, came, lock, signals};
 use console::Sample;
+use control::failure::Failure;
+use control::signals::{EndSignals, came, on_end};
+use control::sync::lock;
 use port::memory::Handle;
 use serde_json::json;
 use stage::Stage;
@@ -109,7 +110,7 @@ pub(crate) fn run(options: DemoOptions) -> Result<(), Failure> {
         println!("{}", flows.join("\n"));
         return Ok(());
     }
-    let signals = signals().map_err(|e| Failure::Bad(format!("cannot wait for signals: {e}")))?;
+    let signals = on_end().map_err(|e| Failure::Bad(format!("cannot wait for signals: {e}")))?;
     let live = !options.headless && !options.json && std::io::stdout().is_terminal();
     let stage = Stage::set(&scene.ports(), &flows)?;
     let tally = Tally::default();

@@ -5,9 +5,10 @@
 
 use super::stage::{Control, PUNT_RATE};
 use crate::cli::DemoOptions;
-use crate::run::{came, signals};
-use crate::{Failure, run};
 use console::Sample;
+use control::failure::Failure;
+use control::program::tables;
+use control::signals::{came, on_end};
 use port::af_packet::AfPacket;
 use serde_json::json;
 use std::process::{Command, Output, Stdio};
@@ -97,12 +98,12 @@ pub(super) fn run(options: &DemoOptions) -> Result<(), Failure> {
         ));
     }
     // From here on, Ctrl-C ends what runs and no longer the process, which must clean up.
-    let signals = signals().map_err(|e| Failure::Bad(format!("cannot wait for signals: {e}")))?;
+    let signals = on_end().map_err(|e| Failure::Bad(format!("cannot wait for signals: {e}")))?;
     let mut net = Net { id: std::process::id(), made: Vec::new() };
     for n in 1..=HOSTS {
         net.host(n)?;
     }
-    let switch = run::start(1, Vec::new(), PUNT_RATE, Default::default(), None)?;
+    let switch = tables::start(1, Vec::new(), PUNT_RATE, Default::default(), None)?;
     for n in 1..=HOSTS {
         let port = AfPacket::open(&net.interface(n)).map_err(Failure::bad)?;
         switch.add_port(None, Box::new(port)).map_err(Failure::bad)?;

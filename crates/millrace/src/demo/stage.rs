@@ -1,7 +1,8 @@
 //! The switch of a demonstration: the one that `millrace run` runs, on memory ports.
 
 use super::lock;
-use crate::{Failure, run};
+use control::failure::Failure;
+use control::program::tables;
 use of_pipeline::Agent;
 use openflow::syntax::{self, Context};
 use openflow::{Message, PortNo, Version};
@@ -28,7 +29,7 @@ pub(super) struct Stage {
 impl Stage {
     /// A switch with memory ports of these names, numbered from 1, and these flow entries.
     pub(super) fn set(ports: &[String], flows: &[String]) -> Result<Stage, Failure> {
-        let switch = run::start(1, Vec::new(), PUNT_RATE, Default::default(), None)?;
+        let switch = tables::start(1, Vec::new(), PUNT_RATE, Default::default(), None)?;
         let mut ends = Vec::new();
         for name in ports {
             let config = memory::Config { capacity: RING_FRAMES, ..memory::Config::default() };
@@ -79,7 +80,7 @@ pub(super) struct Control {
 impl Control {
     /// The control side of a switch.
     pub(super) fn start(switch: &Switch) -> Result<Control, Failure> {
-        let agent = Arc::new(Mutex::new(run::agent(switch, Some(1))?));
+        let agent = Arc::new(Mutex::new(tables::agent(switch, Some(1))?));
         let stop = Arc::new(AtomicBool::new(false));
         let (its_agent, its_stop, switch) = (agent.clone(), stop.clone(), switch.clone());
         let round = move || {

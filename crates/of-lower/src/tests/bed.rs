@@ -99,7 +99,7 @@ impl Bed {
 
     fn set_group(&mut self, id: GroupId, kind: GroupKind, buckets: Vec<Bucket>) {
         let hash = if kind == GroupKind::Select { self.layout.select_hash() } else { Vec::new() };
-        let group = Group { kind, buckets, hash, counter: CounterId(0) };
+        let group = Group { kind, buckets, hash: hash.into(), counter: CounterId(0) };
         let adds: Vec<Update> = self.interner.adds().collect();
         self.pipeline.transact(&adds).unwrap();
         self.pipeline.transact(&[Update::SetGroup(id, Arc::new(group))]).unwrap();

@@ -258,3 +258,18 @@ fn flows_are_dumped_as_they_were_written() {
     assert_eq!(of(&mut bed, 100), (expected, None));
     assert_eq!(of(&mut bed, 80).1.as_deref(), Some("softflow(conntrack,1)"));
 }
+
+/// A trace calls no service, since that would remember the packet, and says which it did not call.
+#[test]
+fn a_trace_names_the_services_that_it_does_not_call() {
+    for engine in engines() {
+        let flows =
+            ["table=0,in_port=1 actions=softflow(stamp,1)", "table=0,sf_stage=1 actions=output:2"];
+        let bed = with(engine, &flows);
+        let frame = Frame::udp(A, (v4(2), 2000), 4).bytes();
+        let traced = bed.agent.switch().trace(1, &frame);
+        assert_eq!(traced.not_called, ["stamp"]);
+        assert_eq!(traced.outputs, [(2, frame.clone())], "as it came");
+        assert!(bed.agent.switch().trace(2, &frame).not_called.is_empty());
+    }
+}

@@ -417,7 +417,7 @@ pub(super) fn encode_actions(
             continue;
         }
         if let Action::Softflow(softflow) = action {
-            softflow::encode(buf, softflow);
+            nicira::encode_action(buf, &Action::Note(softflow.to_string().into_bytes()));
             continue;
         }
         match version {

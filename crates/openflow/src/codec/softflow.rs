@@ -1,9 +1,8 @@
 //! SoftFlow's action on the wire ([`crate::softflow`]).
 
 use super::reader::{Reader, Result};
-use super::writer::Put;
 use crate::error::ErrorCode;
-use crate::softflow::{ElementName, SOFTFLOW, Softflow};
+use crate::softflow::{ElementName, Softflow};
 
 /// The subtype of the only action there is.
 const SUBTYPE: u16 = 1;
@@ -34,16 +33,63 @@ pub(super) fn decode(r: &mut Reader<'_>) -> Result<Softflow> {
     Ok(Softflow { name, argument })
 }
 
-/// Writes the whole action.
-pub(super) fn encode(buf: &mut Vec<u8>, softflow: &Softflow) {
-    let start = buf.len();
-    buf.put_u16(0xffff);
-    buf.put_u16(0);
-    buf.put_u32(SOFTFLOW);
-    buf.put_u16(SUBTYPE);
-    buf.put_u16(softflow.name.as_str().len() as u16);
-    buf.put_u32(softflow.argument);
-    buf.extend_from_slice(softflow.name.as_str().as_bytes());
-    buf.pad_to_8(start);
-    buf.patch_length(start + 2, start);
+/// The action that the octets of a note are, if they are one: `softflow(NAME,ARG)`, and zeros behind it.
+pub(super) fn of_note(note: &[u8]) -> Option<Softflow> {
+    let end = note.iter().rposition(|byte| *byte != 0)?;
+    let text = std::str::from_utf8(&note[..=end]).ok()?;
+    let (name, argument) = text.strip_prefix("softflow(")?.strip_suffix(')')?.split_once(',')?;
+    let softflow =
+        Softflow { name: ElementName::new(name).ok()?, argument: argument.parse().ok()? };
+    (softflow.to_string() == text).then_some(softflow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::Action;
+    use crate::codec::{NICIRA, action, reader::Reader};
+    use crate::softflow::SOFTFLOW;
+    use crate::version::Version;
+
+    fn read(bytes: &[u8]) -> Vec<Action> {
+        let mut r = Reader::new(bytes, 0, "actions", ErrorCode::BacBadLen);
+        action::decode_actions(Version::V13, &mut r).expect("they are read")
+    }
+
+    fn padded(head: &[u8], text: &[u8]) -> Vec<u8> {
+        let mut bytes = [&[0xff, 0xff, 0, 0][..], head, text].concat();
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        bytes[3] = bytes.len() as u8;
+        bytes
+    }
+
+    #[test]
+    fn it_is_read_as_an_action_of_its_own_and_as_a_note() {
+        let name = ElementName::new("lb").expect("it is one");
+        let expected = [Action::Softflow(Box::new(Softflow { name, argument: 7 }))];
+        let own = [&SOFTFLOW.to_be_bytes()[..], &[0, 1, 0, 2, 0, 0, 0, 7]].concat();
+        assert_eq!(read(&padded(&own, b"lb")), expected);
+        let note = [&NICIRA.to_be_bytes()[..], &[0, 8]].concat();
+        assert_eq!(read(&padded(&note, b"softflow(lb,7)")), expected);
+        for other in ["softflow(lb)", "softflow(lb,07)", "softflow(lb,7) ", "softflow", "lb,7"] {
+            let read = read(&padded(&note, other.as_bytes()));
+            assert!(matches!(&read[..], [Action::Note(_)]), "{other}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_written_as_a_note_which_every_client_knows() {
+        let flow = |version| {
+            let context = crate::syntax::Context::new(version);
+            crate::syntax::parse_flow("in_port=1 actions=softflow(lb,7)", &context)
+        };
+        for version in [Version::V10, Version::V13, Version::V14, Version::V15] {
+            let message = crate::Message::FlowMod(flow(version).expect("it is read"));
+            let xid = crate::Xid(1);
+            let bytes = crate::codec::encode(version, xid, &message).expect("it is written");
+            let note = [&NICIRA.to_be_bytes()[..], &[0, 8], b"softflow(lb,7)"].concat();
+            assert!(bytes.windows(note.len()).any(|part| part == note), "{version:?}");
+            assert_eq!(crate::codec::decode(version, &bytes).expect("it is read").1, message);
+        }
+    }
 }

@@ -1507,7 +1507,7 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
             }
             out.write_str(if *ct { ",ct)" } else { ")" })
         }
-        Action::Softflow(m) => write!(out, "softflow({},{})", m.name, m.argument),
+        Action::Softflow(softflow) => write!(out, "{softflow}"),
         Action::PushPbb(eth_type) => write!(out, "push_pbb:{eth_type:#06x}"),
         Action::PopPbb => out.write_str("pop_pbb"),
         Action::SetVlanVid(vid) => write!(out, "mod_vlan_vid:{vid}"),

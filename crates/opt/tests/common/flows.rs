@@ -30,7 +30,7 @@ impl Flows {
             let buckets = (1..=3).map(|port| bucket(flows.layout.output_call(port), port));
             let buckets = buckets.collect();
             let counter = CounterId(id.0 & 0xff);
-            let group = Group { kind: GroupKind::All, buckets, hash: Vec::new(), counter };
+            let group = Group { kind: GroupKind::All, buckets, hash: [].into(), counter };
             flows.transact(&[Update::SetGroup(id, Arc::new(group))]);
         }
         flows
@@ -105,7 +105,7 @@ impl Flows {
             GroupType::Indirect => GroupKind::Indirect,
             GroupType::FastFailover => GroupKind::FastFailover,
         };
-        let (id, hash) = (group.group_id.0, self.layout.select_hash());
+        let (id, hash) = (group.group_id.0, self.layout.select_hash().into());
         let buckets = buckets.collect();
         let lowered = Group { kind, buckets, hash, counter: CounterId(1000 + id) };
         let set = Update::SetGroup(GroupId(id), Arc::new(lowered));

@@ -160,7 +160,7 @@ impl Control {
             counter,
         };
         let set = |id: u32, buckets: Vec<Bucket>| {
-            let group = Group { kind: GroupKind::All, buckets, hash: Vec::new(), counter };
+            let group = Group { kind: GroupKind::All, buckets, hash: [].into(), counter };
             Update::SetGroup(GroupId(id), Arc::new(group))
         };
         let mut updates = Vec::new();

@@ -10,8 +10,8 @@ use crate::ast::Direction;
 use crate::hir::{self, Call, Const, Expr as H, ExprKind, Signature};
 use crate::source::Span;
 use crate::types::*;
+use contract::softflow;
 use ir::program::{ParserOp, intrinsic, parser_error};
-use ir::softflow;
 use ir::{BinaryOp, Expr, FieldRef, HashAlgorithm, Op};
 
 impl Lower<'_> {

@@ -15,6 +15,7 @@
 //! Checked by: tests here and the fuzz target `pcap` ([`fuzz()`]).
 
 mod error;
+mod format;
 pub mod ng;
 mod output;
 pub mod reader;
@@ -28,6 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use error::PcapError;
+pub use format::{LINKTYPE_ETHERNET, RECORD_MAX};
 pub use ng::NgWriter;
 pub use reader::{Reader, Record};
 pub use writer::Writer;
@@ -36,11 +38,6 @@ use crate::{
     Burst, DropReason, Error, Frame, LinkState, Pool, Port, PortInfo, RxError, RxQueue, TxQueue,
     TxReport, gso,
 };
-
-/// The longest packet record accepted, in bytes.
-pub const RECORD_MAX: usize = 256 * 1024;
-/// Link type of Ethernet.
-pub const LINKTYPE_ETHERNET: u32 = 1;
 
 /// The control side of a port made of capture files.
 pub struct Pcap {

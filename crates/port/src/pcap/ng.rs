@@ -9,7 +9,7 @@
 
 use std::io::{self, Write};
 
-use super::{LINKTYPE_ETHERNET, RECORD_MAX};
+use super::format::{LINKTYPE_ETHERNET, RECORD_MAX};
 
 /// Which way a frame went, of the interface that it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

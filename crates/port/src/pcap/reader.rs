@@ -2,7 +2,8 @@
 
 use std::io::{self, Read};
 
-use super::{LINKTYPE_ETHERNET, PcapError, RECORD_MAX};
+use super::error::PcapError;
+use super::format::{LINKTYPE_ETHERNET, RECORD_MAX};
 
 const PCAP_US: u32 = 0xa1b2_c3d4;
 const PCAP_NS: u32 = 0xa1b2_3c4d;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{LINKTYPE_ETHERNET, RECORD_MAX};
+use super::format::{LINKTYPE_ETHERNET, RECORD_MAX};
 
 /// Bytes gathered before they are written.
 const BUFFER_BYTES: usize = 64 * 1024;

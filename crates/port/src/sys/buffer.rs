@@ -1,9 +1,9 @@
-//! A frame's buffer: bytes on the heap, or bytes that somebody else has lent.
+//! A frame's buffer: bytes on the heap, or bytes that are borrowed from a driver.
 //!
-//! A driver that has its own buffers (DPDK's mbufs) lends one with each frame, so that nothing is
+//! A driver that has its own buffers (DPDK's mbufs) has one borrowed with each frame, so that nothing is
 //! copied on the way in; when the frame leaves by a port of the same driver, it is taken back as it
-//! is ([`Buffer::redeem`]). However else a frame ends, the lender hears of it once, by
-//! [`Lender::release`], on whatever thread that happens.
+//! is ([`Buffer::reclaim`]). However else a frame ends, the owner hears of it once, by
+//! [`BufferOwner::release`], on whatever thread that happens.
 //!
 //! Invariant: a buffer is the only way to its bytes for as long as it lives.
 #![allow(unsafe_code)]
@@ -11,9 +11,9 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Who lends buffers. One `static` for each driver; its address tells lenders apart.
+/// The owner of buffers that frames borrow. One `static` for each driver; its address tells owners apart.
 #[derive(Debug)]
-pub struct Lender {
+pub struct BufferOwner {
     /// The driver, for messages.
     pub name: &'static str,
     /// Takes a buffer back, on any thread.
@@ -22,24 +22,24 @@ pub struct Lender {
     release_all: Option<unsafe fn(&[NonNull<()>])>,
 }
 
-/// What the tokens of [some lenders](Lender::of_natives) point to: what there is to say of a frame, as DPDK lays an mbuf
+/// What the tokens of [some owners](BufferOwner::of_mbufs) point to: what there is to say of a frame, as DPDK lays an mbuf
 /// out. So it is constants of the code that say where things stand, and nothing that is read for each frame.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Native {
+pub struct Mbuf {
     /// The buffer's address.
     pub buffer: *mut u8,
-    /// The lender's own, as are all that are named so.
+    /// The owner's own, as are all that are named so.
     pub own1: u64,
     /// Where in the buffer the frame begins.
     pub start: u16,
-    /// Users of the buffer; the lender's to look at, as are the next two.
+    /// Users of the buffer; the owner's to look at, as are the next two.
     pub references: u16,
     /// Buffers that the frame lies in.
     pub segments: u16,
     /// See [`own1`](Self::own1).
     pub own2: u16,
-    /// What the device says of the frame, in the lender's words.
+    /// What the device says of the frame, in the owner's words.
     pub flags: u64,
     /// See [`own1`](Self::own1).
     pub own3: u32,
@@ -56,15 +56,15 @@ pub struct Native {
 const _: () = {
     use std::mem::offset_of;
     // As `struct mr_mbuf` has them, of which the C compiler asserts that an mbuf does.
-    assert!(offset_of!(Native, start) == 16 && offset_of!(Native, flags) == 24);
-    assert!(offset_of!(Native, len) == 36 && offset_of!(Native, len_here) == 40);
-    assert!(offset_of!(Native, buffer_len) == 54 && size_of::<*mut u8>() == 8);
+    assert!(offset_of!(Mbuf, start) == 16 && offset_of!(Mbuf, flags) == 24);
+    assert!(offset_of!(Mbuf, len) == 36 && offset_of!(Mbuf, len_here) == 40);
+    assert!(offset_of!(Mbuf, buffer_len) == 54 && size_of::<*mut u8>() == 8);
 };
 
-impl Default for Native {
+impl Default for Mbuf {
     /// Of an empty buffer.
-    fn default() -> Native {
-        Native {
+    fn default() -> Mbuf {
+        Mbuf {
             buffer: std::ptr::dangling_mut(),
             own1: 0,
             start: 0,
@@ -81,31 +81,34 @@ impl Default for Native {
     }
 }
 
-impl Lender {
-    /// A lender.
+impl BufferOwner {
+    /// A owner.
     ///
     /// # Safety
     /// `release` may be called on any thread, once with each token that came with a buffer.
-    pub const unsafe fn new(name: &'static str, release: unsafe fn(NonNull<()>)) -> Lender {
-        Lender { name, release, release_all: None }
+    pub const unsafe fn new(name: &'static str, release: unsafe fn(NonNull<()>)) -> BufferOwner {
+        BufferOwner { name, release, release_all: None }
     }
 
-    /// A lender whose frames can be carried by their tokens alone ([`Loans`](crate::Loans)).
+    /// A owner whose frames can be carried by their tokens alone ([`BorrowedBurst`](crate::BorrowedBurst)).
     ///
     /// # Safety
-    /// As for [`new`](Self::new); and a token points to a [`Native`], aligned, for as long as the buffer is lent.
-    pub const unsafe fn of_natives(name: &'static str, release: unsafe fn(NonNull<()>)) -> Lender {
+    /// As for [`new`](Self::new); and a token points to a [`Mbuf`], aligned, for as long as the buffer is borrowed.
+    pub const unsafe fn of_mbufs(
+        name: &'static str,
+        release: unsafe fn(NonNull<()>),
+    ) -> BufferOwner {
         // SAFETY: the caller's promise.
-        unsafe { Lender::new(name, release) }
+        unsafe { BufferOwner::new(name, release) }
     }
 
-    /// The same lender, who takes several buffers back at once by a function of its own.
+    /// The same owner, who takes several buffers back at once by a function of its own.
     ///
     /// # Safety
     /// That does with each token what [`new`](Self::new)'s `release` does.
     #[must_use]
-    pub const unsafe fn at_once(self, release_all: unsafe fn(&[NonNull<()>])) -> Lender {
-        Lender { release_all: Some(release_all), ..self }
+    pub const unsafe fn at_once(self, release_all: unsafe fn(&[NonNull<()>])) -> BufferOwner {
+        BufferOwner { release_all: Some(release_all), ..self }
     }
 
     /// Takes buffers back.
@@ -141,16 +144,16 @@ impl Lender {
 pub(crate) struct Buffer {
     start: NonNull<u8>,
     /// Whose they are; without one, they are a box's.
-    lender: Option<&'static Lender>,
-    /// What the lender knows them by; meaningless without one.
+    owner: Option<&'static BufferOwner>,
+    /// What the owner knows them by; meaningless without one.
     token: NonNull<()>,
     len: u32,
-    /// Where the frame began in them when they were lent, and how long it was.
-    lent_at: u16,
-    lent_len: u16,
+    /// Where the frame began in them when they were borrowed, and how long it was.
+    borrowed_at: u16,
+    borrowed_len: u16,
 }
 
-// SAFETY: a buffer is the only way to its bytes (as a box is), and a lender's `release` may be called
+// SAFETY: a buffer is the only way to its bytes (as a box is), and a owner's `release` may be called
 // on any thread.
 unsafe impl Send for Buffer {}
 // SAFETY: through a shared buffer, bytes can only be read.
@@ -162,38 +165,38 @@ impl Buffer {
         Buffer::from(vec![0; len].into_boxed_slice())
     }
 
-    /// `len` bytes from `start` on, which `lender` knows by `token`; a frame of `frame_len` bytes
+    /// `len` bytes from `start` on, which `owner` knows by `token`; a frame of `frame_len` bytes
     /// begins `frame_at` bytes into them.
     ///
     /// # Safety
     /// The bytes are initialised, may be read and written from any thread, and nobody else touches
-    /// them until `token` was given to `lender.release` or handed out by [`redeem`](Self::redeem).
-    pub(crate) unsafe fn lent(
-        lender: &'static Lender,
+    /// them until `token` was given to `owner.release` or handed out by [`reclaim`](Self::reclaim).
+    pub(crate) unsafe fn borrowed(
+        owner: &'static BufferOwner,
         token: NonNull<()>,
         start: NonNull<u8>,
         len: u16,
-        (lent_at, lent_len): (u16, u16),
+        (borrowed_at, borrowed_len): (u16, u16),
     ) -> Buffer {
-        Buffer { start, lender: Some(lender), token, len: len.into(), lent_at, lent_len }
+        Buffer { start, owner: Some(owner), token, len: len.into(), borrowed_at, borrowed_len }
     }
 
-    /// Whether `lender` has lent it.
+    /// Whether it is borrowed from `owner`.
     #[inline]
-    pub(crate) fn is_lent_by(&self, lender: &'static Lender) -> bool {
-        self.lender.is_some_and(|own| std::ptr::eq(own, lender))
+    pub(crate) fn is_borrowed_from(&self, owner: &'static BufferOwner) -> bool {
+        self.owner.is_some_and(|own| std::ptr::eq(own, owner))
     }
 
-    /// Whether anybody has lent it.
+    /// Whether it is borrowed.
     #[inline]
-    pub(crate) fn is_lent(&self) -> bool {
-        self.lender.is_some()
+    pub(crate) fn is_borrowed(&self) -> bool {
+        self.owner.is_some()
     }
 
-    /// Where the frame began when the buffer was lent, and how long it was.
+    /// Where the frame began when the buffer was borrowed, and how long it was.
     #[inline]
-    pub(crate) fn lent_as(&self) -> (u16, u16) {
-        (self.lent_at, self.lent_len)
+    pub(crate) fn borrowed_as(&self) -> (u16, u16) {
+        (self.borrowed_at, self.borrowed_len)
     }
 
     /// No bytes, and no memory.
@@ -202,28 +205,28 @@ impl Buffer {
         // A box of no bytes is what nothing needs to be freed for.
         Buffer {
             start: NonNull::dangling(),
-            lender: None,
+            owner: None,
             token: NonNull::dangling(),
             len: 0,
-            lent_at: 0,
-            lent_len: 0,
+            borrowed_at: 0,
+            borrowed_len: 0,
         }
     }
 
     /// Whether it is [`hollow`](Self::hollow).
     #[inline]
     pub(crate) fn is_hollow(&self) -> bool {
-        self.len == 0 && self.lender.is_none()
+        self.len == 0 && self.owner.is_none()
     }
 
-    /// Ends the loan without a release: the token, if `lender` has lent it. The buffer is hollow then.
+    /// Gives the buffer back without a release: the token, if it is borrowed from `owner`. The buffer is hollow then.
     #[inline]
-    pub(crate) fn redeem(&mut self, lender: &'static Lender) -> Option<NonNull<()>> {
-        if !self.is_lent_by(lender) {
+    pub(crate) fn reclaim(&mut self, owner: &'static BufferOwner) -> Option<NonNull<()>> {
+        if !self.is_borrowed_from(owner) {
             return None;
         }
-        // Without the loan it is a box, of no bytes.
-        (self.lender, self.len) = (None, 0);
+        // It is a box then, of no bytes.
+        (self.owner, self.len) = (None, 0);
         Some(self.token)
     }
 }
@@ -242,7 +245,7 @@ impl Deref for Buffer {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `len` initialised bytes from `start` on, of a box or as `lent` was promised.
+        // SAFETY: `len` initialised bytes from `start` on, of a box or as `borrowed` was promised.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len as usize) }
     }
 }
@@ -258,9 +261,9 @@ impl DerefMut for Buffer {
 impl Drop for Buffer {
     #[inline]
     fn drop(&mut self) {
-        match self.lender {
+        match self.owner {
             // SAFETY: the token came with this buffer, which ends here, and once.
-            Some(lender) => unsafe { (lender.release)(self.token) },
+            Some(owner) => unsafe { (owner.release)(self.token) },
             None => {
                 let bytes =
                     std::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len as usize);
@@ -274,7 +277,7 @@ impl Drop for Buffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::Redeemed;
+    use crate::frame::Reclaimed;
     use crate::{Frame, Pool};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -287,18 +290,18 @@ mod tests {
     }
 
     // SAFETY: `release` frees a box, on any thread.
-    static LENDER: Lender = unsafe { Lender::new("test", release) };
+    static OWNER: BufferOwner = unsafe { BufferOwner::new("test", release) };
     // SAFETY: as above.
-    static OTHER: Lender = unsafe { Lender::new("other", release) };
+    static OTHER: BufferOwner = unsafe { BufferOwner::new("other", release) };
 
-    fn lend(bytes: &[u8], start: usize) -> Frame {
+    fn borrow(bytes: &[u8], start: usize) -> Frame {
         let mut memory = Box::new([0u8; 512]);
         memory[start..start + bytes.len()].copy_from_slice(bytes);
         let memory = NonNull::from(Box::leak(memory));
         // SAFETY: 512 bytes that nobody else knows of.
         unsafe {
-            Frame::lent(
-                &LENDER,
+            Frame::borrowed(
+                &OWNER,
                 memory.cast(),
                 memory.cast(),
                 512,
@@ -312,35 +315,35 @@ mod tests {
     #[test]
     fn lent_buffers_go_back_once() {
         // Freed.
-        let mut frame = lend(b"abc", 64);
+        let mut frame = borrow(b"abc", 64);
         assert_eq!((frame.data(), frame.headroom(), frame.tailroom()), (&b"abc"[..], 64, 445));
         frame.push_front(64).fill(1);
-        assert!(frame.is_lent_by(&LENDER) && !frame.is_lent_by(&OTHER));
+        assert!(frame.is_borrowed_from(&OWNER) && !frame.is_borrowed_from(&OTHER));
         drop(frame);
         assert_eq!(RELEASED.load(Ordering::SeqCst), 1);
         // Outgrown: the bytes move to the heap.
-        let mut frame = lend(b"abc", 64);
+        let mut frame = borrow(b"abc", 64);
         frame.push_front(500).fill(1);
         assert_eq!((frame.len(), RELEASED.load(Ordering::SeqCst)), (503, 2));
-        assert!(!frame.is_lent_by(&LENDER));
+        assert!(!frame.is_borrowed_from(&OWNER));
         assert_eq!(&frame.data()[500..], b"abc");
         // Given to a pool, which keeps none of others' buffers.
         let mut pool = Pool::new();
-        pool.give(lend(b"abc", 0));
+        pool.give(borrow(b"abc", 0));
         assert_eq!((RELEASED.load(Ordering::SeqCst), pool.idle()), (3, (0, 0)));
-        // Taken back whole, by its lender alone.
-        let mut frame = lend(b"abc", 7);
-        assert!(frame.redeem(&OTHER).is_none());
+        // Taken back whole, by its owner alone.
+        let mut frame = borrow(b"abc", 7);
+        assert!(frame.reclaim(&OTHER).is_none());
         assert_eq!(frame.data(), b"abc");
-        let mut other = lend(b"xy", 9);
-        let Redeemed { token, start, len, edited } = other.redeem(&LENDER).unwrap();
+        let mut other = borrow(b"xy", 9);
+        let Reclaimed { token, start, len, edited } = other.reclaim(&OWNER).unwrap();
         assert!(!edited);
-        assert!(other.redeem(&LENDER).is_none() && other.is_empty());
+        assert!(other.reclaim(&OWNER).is_none() && other.is_empty());
         other.push_front(3).fill(5);
         assert_eq!(other.data(), [5, 5, 5]);
         drop(other);
         assert_eq!((start, len, RELEASED.load(Ordering::SeqCst)), (9, 2, 3));
-        // SAFETY: redeemed, so it is ours again.
+        // SAFETY: reclaimed, so it is ours again.
         unsafe { release(token) };
         std::thread::spawn(move || drop(frame)).join().unwrap();
         assert_eq!(RELEASED.load(Ordering::SeqCst), 5);
@@ -349,7 +352,7 @@ mod tests {
         let memory = NonNull::from(Box::leak(Box::new([7u8; 512])));
         let frame = burst.add().unwrap();
         // SAFETY: 512 bytes that nobody else knows of, and a hollow frame.
-        unsafe { frame.lend(&LENDER, memory.cast(), memory.cast(), 512, 100, 3) };
+        unsafe { frame.borrow(&OWNER, memory.cast(), memory.cast(), 512, 100, 3) };
         assert_eq!((burst.frames()[0].data(), burst.len()), (&[7, 7, 7][..], 1));
         let taken = burst.frames_mut()[0].take();
         burst.clear();
@@ -357,7 +360,7 @@ mod tests {
         drop(taken);
         assert_eq!(RELEASED.swap(5, Ordering::SeqCst), 6);
         // A copy is the heap's.
-        let frame = lend(b"abc", 7);
+        let frame = borrow(b"abc", 7);
         let copy = frame.clone();
         drop(frame);
         assert_eq!((copy.data(), RELEASED.load(Ordering::SeqCst)), (&b"abc"[..], 6));

@@ -4,7 +4,7 @@
 //! The only `unsafe` of this crate. What goes in and out is safe: borrowed descriptors, slices,
 //! plain values.
 
+pub(crate) mod borrowed;
 pub(crate) mod buffer;
 pub(crate) mod ioctl;
-pub(crate) mod loans;
 pub(crate) mod packet;

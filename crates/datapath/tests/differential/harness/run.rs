@@ -4,11 +4,12 @@ use super::case::{Case, Incoming, Step};
 use super::effects::{Count, Effects, Outside, Plain, draw};
 use super::{Made, Subject, Tested};
 use abi::{BURST_MAX, status};
-use datapath::lane::{Chance, Counts, Resumed, Serve};
+use datapath::counts::{Chance, Counts, Serve};
+use datapath::externs::Resumed;
+use datapath::notify::notify_one;
 use datapath::services::one_by_one;
 use datapath::tally::Ran;
-use datapath::telling::tell_one;
-use datapath::validate::{Spelt, spelt};
+use datapath::validate::{FullCopy, full_copies};
 use datapath::{Forward, Scratch};
 use interp::{Color, Externs, Input, Machine, Start};
 use ir::{
@@ -205,7 +206,7 @@ impl Externs for Live<'_> {
 /// What compiled code says of a packet, copied out so that the buffers are free again.
 struct Said {
     outcome: abi::Outcome,
-    copies: Vec<Spelt>,
+    copies: Vec<FullCopy>,
 }
 
 /// A worker with its oracle beside it, for one engine's counters.
@@ -342,16 +343,9 @@ impl Lane {
         let state = &**forward.state();
         let mut services = Noting(&mut self.called);
         let mut seeds = Seeds(std::array::from_fn(|i| self.number + i as u64));
-        let mut counts = Counts {
-            worker: 0,
-            state,
-            counters: &self.counters,
-            services: &mut services,
-            random: &mut seeds,
-            outside: None,
-            live: &self.ports,
-            now_ns: self.now_ns,
-        };
+        let answers = (&mut services as &mut _, &mut seeds as &mut _);
+        let (counters, live) = (&self.counters, &self.ports);
+        let mut counts = Counts::new(0, state, counters, answers, live, self.now_ns);
         forward.burst(&mut b.scratch, &mut list, &mut counts, self.now_ns);
         b.said.extend(list.iter().map(|p| Said { outcome: **p, copies: Vec::new() }));
         drop(list);
@@ -363,7 +357,7 @@ impl Lane {
             }
             let copies = b.scratch.code.copies(i, &said.outcome);
             said.copies =
-                spelt(&said.outcome, copies, (&b.frames[i], HEADROOM, packet.bytes.len()));
+                full_copies(&said.outcome, copies, (&b.frames[i], HEADROOM, packet.bytes.len()));
         }
         for (i, packet) in packets.iter().enumerate() {
             let (Said { outcome: said, copies }, frame, effects) =
@@ -379,11 +373,11 @@ impl Lane {
                     let mut told = b.scratch.code.told(i, said).peekable();
                     for (at, (port, queue, bytes)) in copies.iter().enumerate() {
                         while let Some(told) = told.next_if(|told| told.outputs <= at) {
-                            tell_one(&told, said, place, effects);
+                            notify_one(&told, said, place, effects);
                         }
                         effects.out(*port, *queue, bytes);
                     }
-                    told.for_each(|told| tell_one(&told, said, place, effects));
+                    told.for_each(|told| notify_one(&told, said, place, effects));
                     self.stats.copied += u64::from(said.status == status::COPIES);
                     self.stats.told += u64::from(said.status == status::TOLD);
                     match b.scratch.code.verdict(i, said) {

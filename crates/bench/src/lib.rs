@@ -1,0 +1,90 @@
+//! `millrace bench`, and `millrace-bench`: what a pipeline costs a packet, beside the loop that one would write by hand.
+//!
+//! `bench pipeline` replays traces from memory through a pipeline, ports left out;
+//! `bench use-case` writes a use case's flow entries and traffic to files, for other switches.
+//! `bench classify` is about lookup structures alone, `bench xdp` about a kind of port.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`pipeline`] | `bench pipeline` and `bench use-case` |
+//! | [`cases`] | the use cases: flow entries and traffic |
+//! | [`limit`] | the hand-written loop for each |
+//! | [`contents`] | flow entries as a program's contents |
+//! | [`frame`], [`trace`], [`attack`] | frames, where they lie, how they are made hostile |
+//! | [`lane`] | an engine, and a worker's way through it |
+//! | [`check`] | the interpreter judges a sample, before anything is timed |
+//! | [`measure`] | timed runs |
+//! | [`stages`] | what second passes behind services cost |
+//! | [`update`] | updates while frames flow |
+//! | [`constructs`] | every construct of either language, beside plain output |
+//! | [`feed`], [`wired`] | ports in memory; a whole switch of one worker behind them |
+//! | [`load`] | frames that come in beside what is measured, at a rate |
+//! | [`reactive`] | changes of a controller, one new flow after another, beside traffic |
+//! | [`flood`] | known users of the gateway beside a flood of unknown ones |
+//! | [`classify`] | lookup structures on ClassBench's rules |
+//! | [`ovn`] | an OVN chassis's tables, with traffic between its ports |
+//! | [`calibrate`] | prices of this machine |
+//! | [`options`] | the command line |
+//! | [`xdp`] | the switch on AF_XDP ports, beside a bare forwarding loop |
+//!
+//! What is compared is measured in turns: a run of one, a run of the other, and so on, medians of
+//! each; so other load on the machine falls on both.
+
+/// As the standard library's, but whoever reads may stop reading.
+macro_rules! print {
+    ($($text:tt)*) => {
+        control::output::say(format_args!($($text)*))
+    };
+}
+
+/// Likewise.
+macro_rules! println {
+    ($($text:tt)*) => {
+        control::output::say(format_args!("{}\n", format_args!($($text)*)))
+    };
+}
+
+mod attack;
+mod cache;
+mod calibrate;
+mod cases;
+mod check;
+mod classify;
+mod constructs;
+mod contents;
+mod feed;
+mod flood;
+mod frame;
+mod lane;
+mod limit;
+mod load;
+mod measure;
+pub mod options;
+mod ovn;
+mod pipeline;
+mod reactive;
+mod stages;
+mod trace;
+mod update;
+mod wired;
+mod xdp;
+
+pub use attack::Attack;
+pub use constructs::Language;
+
+use control::failure::Failure;
+use options::BenchCommand;
+
+/// `millrace bench`.
+pub fn run(command: BenchCommand) -> Result<(), Failure> {
+    match command {
+        BenchCommand::Pipeline(options) => pipeline::pipeline(&options),
+        BenchCommand::UseCase(options) => pipeline::use_case(&options),
+        BenchCommand::Constructs(options) => constructs::run(&options),
+        BenchCommand::Reactive(options) => reactive::run(&options),
+        BenchCommand::Flood(options) => flood::run(&options),
+        BenchCommand::Classify(options) => self::classify::run(&options),
+        BenchCommand::Xdp(options) => xdp::run(&options),
+        BenchCommand::Calibrate(options) => calibrate::calibrate(&options),
+    }
+}

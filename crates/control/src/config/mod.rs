@@ -1,0 +1,737 @@
+//! The configuration of `run`: a TOML file whose keys are the options' names, and the options
+//! themselves, which add to its lists and override its values.
+
+use crate::engine::EngineName;
+use crate::failure::Failure;
+use crate::program::tables;
+use crate::{bounds, model, socket};
+use clap::{Args, ValueEnum};
+use datapath::compiled;
+use datapath::queues::Setting;
+use of_channel::connection::Timing;
+use of_channel::{FailMode, Listen, Rate, Target, TlsFiles};
+use of_pipeline::Synchronised;
+use openflow::{Version, VersionSet};
+use port::spec::Spec;
+use service::catalogue;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use switch::EngineKind;
+
+/// `millrace run`.
+#[derive(Args, Debug, Default)]
+pub struct Options {
+    /// Configuration file; options add to it and override it
+    pub config: Option<PathBuf>,
+    /// A port; numbers count from 1 in order
+    #[arg(long = "port", value_name = "[NAME[:NUMBER]=]SPEC")]
+    pub ports: Vec<String>,
+    /// A controller to connect to: tcp:HOST[:PORT], tls:HOST[:PORT]
+    #[arg(long = "controller", value_name = "TARGET")]
+    pub controllers: Vec<String>,
+    /// Where to listen for controllers: ptcp:[PORT][:ADDR], pssl:[PORT][:ADDR], punix:PATH
+    #[arg(long = "listen", value_name = "TARGET")]
+    pub listeners: Vec<String>,
+    /// Packet-ins a second for each controller, at most [default: no limit but --punt-rate]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::CONTROLLER_RATE.parse(text))]
+    pub controller_rate: Option<u64>,
+    /// Packet-ins at once for each controller [default: a quarter of --controller-rate]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::CONTROLLER_BURST.parse(text))]
+    pub controller_burst: Option<u64>,
+    /// The switch's private key for TLS, in PEM
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub private_key: Option<PathBuf>,
+    /// The switch's certificate for TLS, in PEM
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    pub certificate: Option<PathBuf>,
+    /// The certificate of who signs controllers' certificates; with it every controller must show one
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    pub ca_cert: Option<PathBuf>,
+    /// Where to show all OpenFlow messages to `ovs-ofctl snoop`
+    #[arg(long, value_name = "PATH")]
+    pub snoop: Option<PathBuf>,
+    /// Datapath id, up to 16 hexadecimal digits; made from the first port's address otherwise
+    #[arg(long, value_name = "HEX")]
+    pub datapath_id: Option<String>,
+    /// What happens while no controller is connected
+    #[arg(long, value_enum)]
+    pub fail_mode: Option<FailModeName>,
+    /// OpenFlow versions to speak, separated by commas: OpenFlow10,OpenFlow13
+    #[arg(long, value_name = "LIST")]
+    pub protocols: Option<String>,
+    /// Flow entries to start with, in ovs-ofctl's syntax
+    #[arg(long = "flows", value_name = "FILE")]
+    pub flows: Vec<PathBuf>,
+    /// Groups to start with, in ovs-ofctl's syntax
+    #[arg(long = "groups", value_name = "FILE")]
+    pub groups: Vec<PathBuf>,
+    /// Meters to start with, in ovs-ofctl's syntax
+    #[arg(long = "meters", value_name = "FILE")]
+    pub meters: Vec<PathBuf>,
+    /// A flow table that shows the entries of another one with sources and destinations exchanged, as in
+    /// 0=1,goto_table:1
+    #[arg(long = "synchronise", value_name = "TABLE=SOURCE[,INSTRUCTIONS]")]
+    pub synchronised: Vec<String>,
+    /// Forward by this P4-16 program in place of OpenFlow's tables
+    #[arg(long, value_name = "FILE.p4")]
+    pub p4: Option<PathBuf>,
+    /// Entries of the P4 program to start with, in the manner of simple_switch_CLI
+    #[arg(long, value_name = "FILE")]
+    pub entries: Option<PathBuf>,
+    /// Worker threads [default: 1]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::WORKERS.parse(text))]
+    pub workers: Option<u64>,
+    /// Processors for the workers, in order: 1,2,4-7
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<String>,
+    /// Which worker (from 0) serves a port's receive queue (from 0); the others are spread
+    #[arg(long = "rx-worker", value_name = "PORT[:QUEUE]=WORKER")]
+    pub rx_workers: Vec<String>,
+    /// So many packets a second are taken of a port at most; what comes faster waits in its driver, and is lost there
+    #[arg(long = "rx-rate", value_name = "PORT=RATE")]
+    pub rx_rates: Vec<String>,
+    /// An egress queue, or the port's rate: PORT[:ID],min=RATE,max=RATE,priority=N,weight=N
+    #[arg(long = "queue", value_name = "SETTING")]
+    pub queues: Vec<String>,
+    /// Connections that `ct` keeps at most [default: 262144]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::CONNECTIONS.parse(text))]
+    pub connections: Option<u64>,
+    /// Connections outlive the process: read from this file at the start, if it is there, and written to it every
+    /// --state-interval and at the end
+    #[arg(long, value_name = "FILE")]
+    pub state: Option<PathBuf>,
+    /// How often --state is written, in seconds; 0: only at the end [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::STATE_INTERVAL.parse(text))]
+    pub state_interval: Option<u64>,
+    /// A thread that does not move for so long ends the process with status 70, in seconds; 0: none is watched
+    /// [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::WATCHDOG.parse(text))]
+    pub watchdog: Option<u64>,
+    /// Goes on where the running switch behind this control socket is, and ends it: its entries (in place of
+    /// --flows, --groups, --meters) and connections, while packets go on until ports change hands
+    #[arg(long, value_name = "PATH")]
+    pub take_over: Option<PathBuf>,
+    /// A service for flows to name in softflow(NAME,ARG): "NAME KIND [KEY=VALUE...]"
+    #[arg(long = "service", value_name = "SERVICE")]
+    pub services: Vec<String>,
+    /// Workers never sleep: a core each, for the least delay after a silence
+    #[arg(long)]
+    pub poll: bool,
+    /// Arguments for DPDK itself, as one word; used where a port is of the kind dpdk
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub eal: Option<String>,
+    /// Frames that DPDK ports have room for, all together [default: 65535]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::MBUFS.parse(text))]
+    pub mbufs: Option<u64>,
+    /// The engine [default: jit]
+    #[arg(long, value_enum)]
+    pub engine: Option<EngineName>,
+    /// Runs one forwarded packet in N by the interpreter, too, and counts differences
+    #[arg(long, value_name = "1/N")]
+    pub validate: Option<String>,
+    /// Never splits a flow table into several that fit faster templates
+    #[arg(long)]
+    pub no_decompose: bool,
+    /// Looks every table up by this template, where it fits (for tests): direct_code, hash, lpm,
+    /// range, scan, tuple_space, decomposed, linear
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub template: Option<String>,
+    /// Control socket, for trace, stats, explain and dump
+    #[arg(long, value_name = "PATH")]
+    pub ctl: Option<PathBuf>,
+    /// Flow entries in all tables together, at most [default: what half of the free memory holds]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::FLOWS_MAX.parse(text))]
+    pub flows_max: Option<u64>,
+    /// Keep every change that controllers and commands make in this file, which is added to
+    #[arg(long, value_name = "FILE")]
+    pub log_changes: Option<PathBuf>,
+    /// A group, by name or number, whose members may ask at the control socket beside its owner
+    #[arg(long, value_name = "GROUP")]
+    pub ctl_group: Option<String>,
+    /// Packets per second to controllers, at most; ports share it fairly
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::PUNT_RATE.parse(text))]
+    pub punt_rate: Option<u64>,
+    /// Auxiliary connections to each controller, beside the main one [default: 0]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::AUXILIARY.parse(text))]
+    pub auxiliary: Option<u64>,
+    /// Longest pause between attempts to connect, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::MAX_BACKOFF.parse(text))]
+    pub max_backoff: Option<u64>,
+    /// A controller silent for so long is probed, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::INACTIVITY_PROBE.parse(text))]
+    pub inactivity_probe: Option<u64>,
+}
+
+/// `--fail-mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FailModeName {
+    /// Forward by the tables as they are
+    Secure,
+    /// Learn and forward as an ordinary bridge
+    Standalone,
+}
+
+/// A configuration file.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct File {
+    #[serde(default)]
+    port: Vec<String>,
+    #[serde(default)]
+    controller: Vec<String>,
+    #[serde(default)]
+    listen: Vec<String>,
+    controller_rate: Option<i64>,
+    controller_burst: Option<i64>,
+    private_key: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    ca_cert: Option<PathBuf>,
+    snoop: Option<PathBuf>,
+    datapath_id: Option<String>,
+    fail_mode: Option<FailModeName>,
+    protocols: Option<String>,
+    #[serde(default)]
+    flows: Vec<PathBuf>,
+    #[serde(default)]
+    groups: Vec<PathBuf>,
+    #[serde(default)]
+    meters: Vec<PathBuf>,
+    #[serde(default)]
+    synchronise: Vec<String>,
+    p4: Option<PathBuf>,
+    entries: Option<PathBuf>,
+    workers: Option<i64>,
+    cpus: Option<String>,
+    #[serde(default)]
+    rx_worker: Vec<String>,
+    #[serde(default)]
+    rx_rate: Vec<String>,
+    #[serde(default)]
+    queue: Vec<String>,
+    connections: Option<i64>,
+    state: Option<PathBuf>,
+    state_interval: Option<i64>,
+    watchdog: Option<i64>,
+    #[serde(default)]
+    service: Vec<String>,
+    poll: Option<bool>,
+    eal: Option<String>,
+    mbufs: Option<i64>,
+    engine: Option<EngineName>,
+    no_decompose: Option<bool>,
+    validate: Option<String>,
+    template: Option<String>,
+    ctl: Option<PathBuf>,
+    flows_max: Option<i64>,
+    log_changes: Option<PathBuf>,
+    ctl_group: Option<String>,
+    punt_rate: Option<i64>,
+    auxiliary: Option<i64>,
+    max_backoff: Option<i64>,
+    inactivity_probe: Option<i64>,
+}
+
+/// Threads say that they live once a second: a shorter bound would accuse who is well.
+const WATCHDOG_MIN: u64 = 5;
+/// Packets a second that a port can be told to give, at most.
+const RX_RATE_MAX: u64 = 10_000_000_000;
+
+/// So many seconds; none if 0.
+fn some_seconds(seconds: u64) -> Option<Duration> {
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}
+
+/// Everything `run` needs to know, checked.
+#[derive(Debug)]
+pub(crate) struct Config {
+    /// Ports in order.
+    pub(crate) ports: Vec<Spec>,
+    /// The controller channel.
+    pub(crate) channel: of_channel::Config,
+    /// The datapath id, if given.
+    pub(crate) datapath_id: Option<u64>,
+    /// Files with flow entries.
+    pub(crate) flows: Vec<PathBuf>,
+    /// Files with groups.
+    pub(crate) groups: Vec<PathBuf>,
+    /// Files with meters.
+    pub(crate) meters: Vec<PathBuf>,
+    /// Tables that reflect others.
+    pub(crate) synchronised: Vec<Synchronised>,
+    /// The P4 program that forwards in place of OpenFlow's tables.
+    pub(crate) p4: Option<PathBuf>,
+    /// The P4 program's entries.
+    pub(crate) entries: Option<PathBuf>,
+    /// Worker threads.
+    pub(crate) workers: usize,
+    /// Their processors.
+    pub(crate) cpus: Vec<usize>,
+    /// Receive queues that were given a worker.
+    pub(crate) rx_workers: Vec<RxWorker>,
+    /// Ports of which so many packets a second are taken at most.
+    pub(crate) rx_rates: Vec<RxRate>,
+    /// Egress queues and ports' rates.
+    pub(crate) queues: Vec<Setting>,
+    /// Connections that are kept at most.
+    pub(crate) connections: usize,
+    /// Where connections wait for the next process.
+    pub(crate) state: Option<PathBuf>,
+    /// The control socket of a running switch whose place this one takes.
+    pub(crate) take_over: Option<PathBuf>,
+    /// Services: `NAME KIND [KEY=VALUE...]`.
+    pub(crate) services: Vec<String>,
+    /// Workers never sleep.
+    pub(crate) poll: bool,
+    /// How DPDK's devices are opened.
+    pub(crate) dpdk: port_dpdk::Options,
+    /// The control socket.
+    pub(crate) ctl: Option<PathBuf>,
+    /// Flow entries, at most; none for what memory allows.
+    pub(crate) flows_max: Option<u32>,
+    /// Where every change is kept.
+    pub(crate) log_changes: Option<PathBuf>,
+    /// The group that may ask there, by number.
+    pub(crate) ctl_group: Option<u32>,
+    /// How often connections are written.
+    pub(crate) state_interval: Option<Duration>,
+    /// How long a thread may stand still.
+    pub(crate) watchdog: Option<Duration>,
+    /// Packets per second to controllers, at most.
+    pub(crate) punt_rate: u64,
+    pub(crate) engine: EngineKind,
+    pub(crate) validate: Option<u32>,
+}
+
+impl Config {
+    /// From the options, and the file that they name.
+    pub(crate) fn new(options: Options) -> Result<Config, Failure> {
+        let file = match &options.config {
+            Some(path) => read(path)?,
+            None => File::default(),
+        };
+        Config::of(file, options)
+    }
+
+    /// From the options and a file that was read.
+    pub(crate) fn of(file: File, options: Options) -> Result<Config, Failure> {
+        let both = |mut a: Vec<String>, b: Vec<String>| {
+            a.extend(b);
+            a
+        };
+        let paths = |mut a: Vec<PathBuf>, b: Vec<PathBuf>| {
+            a.extend(b);
+            a
+        };
+        let (p4, entries) = (options.p4.or(file.p4), options.entries.or(file.entries));
+        if entries.is_some() && p4.is_none() {
+            return Err(Failure::usage("--entries are of a P4 program: name it with --p4"));
+        }
+        let given = |name, option: bool, file: bool| (option || file).then_some(name);
+        let openflow = [
+            given("--flows", !options.flows.is_empty(), !file.flows.is_empty()),
+            given("--groups", !options.groups.is_empty(), !file.groups.is_empty()),
+            given("--meters", !options.meters.is_empty(), !file.meters.is_empty()),
+            given("--synchronise", !options.synchronised.is_empty(), !file.synchronise.is_empty()),
+            given("--controller", !options.controllers.is_empty(), !file.controller.is_empty()),
+            given("--listen", !options.listeners.is_empty(), !file.listen.is_empty()),
+            given("--snoop", options.snoop.is_some(), file.snoop.is_some()),
+            given("--fail-mode", options.fail_mode.is_some(), file.fail_mode.is_some()),
+        ];
+        if let (Some(_), Some(name)) = (&p4, openflow.into_iter().flatten().next()) {
+            return Err(Failure::Usage(format!(
+                "{name} is for OpenFlow's tables, which --p4 takes the place of; fill the program's tables with --entries or `millrace p4 do`"
+            )));
+        }
+        let ports = both(file.port, options.ports)
+            .iter()
+            .map(|s| Spec::parse(s).map_err(|e| Failure::Usage(format!("port {s:?}: {e}"))))
+            .collect::<Result<_, _>>()?;
+        let controllers = both(file.controller, options.controllers)
+            .iter()
+            .map(|s| s.parse::<Target>().map_err(Failure::usage))
+            .collect::<Result<_, _>>()?;
+        let listeners = both(file.listen, options.listeners)
+            .iter()
+            .map(|s| s.parse::<Listen>().map_err(Failure::usage))
+            .collect::<Result<_, _>>()?;
+        let synchronised = both(file.synchronise, options.synchronised)
+            .iter()
+            .map(|s| {
+                s.parse::<Synchronised>().map_err(|e| Failure::Usage(format!("--synchronise: {e}")))
+            })
+            .collect::<Result<_, _>>()?;
+        let burst =
+            bounds::CONTROLLER_BURST.pick(options.controller_burst, file.controller_burst)?;
+        let rate = bounds::CONTROLLER_RATE.pick(options.controller_rate, file.controller_rate)?;
+        let packet_in_rate = match (rate, burst) {
+            (None, Some(_)) => {
+                return Err(Failure::usage("--controller-burst needs --controller-rate"));
+            }
+            (Some(rate), burst) => {
+                let burst = burst.unwrap_or(rate.div_ceil(4));
+                // Both fit: their bounds say so.
+                Some(Rate { per_second: rate as u32, burst: burst as u32 })
+            }
+            (None, None) => None,
+        };
+        let private_key = options.private_key.or(file.private_key);
+        let certificate = options.certificate.or(file.certificate);
+        let ca_cert = options.ca_cert.or(file.ca_cert);
+        let tls = match (private_key, certificate) {
+            (Some(private_key), Some(certificate)) => {
+                Some(TlsFiles { private_key, certificate, ca_cert })
+            }
+            (None, None) if ca_cert.is_none() => None,
+            _ => {
+                return Err(Failure::usage(
+                    "TLS needs both private-key and certificate, and perhaps ca-cert",
+                ));
+            }
+        };
+        let fail_mode = match options.fail_mode.or(file.fail_mode) {
+            Some(FailModeName::Standalone) => FailMode::Standalone,
+            Some(FailModeName::Secure) | None => FailMode::Secure,
+        };
+        let protocols = match options.protocols.or(file.protocols) {
+            Some(list) => protocols(&list)?,
+            None => VersionSet::of(&Version::ALL),
+        };
+        let workers = bounds::WORKERS.pick(options.workers, file.workers)?.unwrap_or(1) as usize;
+        let rx_workers = both(file.rx_worker, options.rx_workers);
+        let rx_workers =
+            rx_workers.iter().map(|s| RxWorker::parse(s)).collect::<Result<Vec<_>, _>>()?;
+        let rx_rates = both(file.rx_rate, options.rx_rates);
+        let rx_rates = rx_rates.iter().map(|s| RxRate::parse(s)).collect::<Result<Vec<_>, _>>()?;
+        let queues = both(file.queue, options.queues);
+        let queues = queues.iter().map(|s| queue(s)).collect::<Result<_, _>>()?;
+        let connections = bounds::CONNECTIONS.pick(options.connections, file.connections)?;
+        let connections = connections.map_or(tables::CONNECTIONS, |n| n as usize);
+        let state = options.state.or(file.state);
+        if p4.is_some() && state.is_some() {
+            return Err(Failure::usage(
+                "--state keeps connections, which a switch that runs a P4 program does not track",
+            ));
+        }
+        let state_interval =
+            bounds::STATE_INTERVAL.pick(options.state_interval, file.state_interval)?;
+        if state_interval.is_some() && state.is_none() {
+            return Err(Failure::usage(
+                "--state-interval says how often --state is written: give both",
+            ));
+        }
+        let watchdog = bounds::WATCHDOG.pick(options.watchdog, file.watchdog)?;
+        if watchdog.is_some_and(|seconds| (1..WATCHDOG_MIN).contains(&seconds)) {
+            return Err(Failure::Usage(format!(
+                "--watchdog: 0 or a number from {WATCHDOG_MIN} to {} was expected",
+                bounds::WATCHDOG.max
+            )));
+        }
+        let take_over = options.take_over;
+        if p4.is_some() && take_over.is_some() {
+            return Err(Failure::usage(
+                "--take-over takes over OpenFlow's entries and connections; a P4 program in a running switch is \
+                 replaced by `millrace p4 load`",
+            ));
+        }
+        let services = both(file.service, options.services);
+        let eal = options.eal.or(file.eal).unwrap_or_default();
+        let mbufs = bounds::MBUFS.pick(options.mbufs, file.mbufs)?;
+        let mbufs = mbufs.map_or(port_dpdk::MBUFS, |n| n as u32);
+        let dpdk = port_dpdk::Options {
+            workers,
+            rx_queues: None,
+            eal: port_dpdk::eal::split(&eal).map_err(Failure::Usage)?,
+            mbufs,
+        };
+        let template = options.template.or(file.template);
+        let template = template.map(|name| name.parse().map_err(Failure::usage)).transpose()?;
+        let engine = match options.engine.or(file.engine) {
+            Some(EngineName::Jit) | None => EngineKind::Jit(compiled::Options {
+                decompose: !(options.no_decompose || file.no_decompose.unwrap_or(false)),
+                template,
+                model: model::load(),
+                ..compiled::Options::default()
+            }),
+            Some(EngineName::Interp) => EngineKind::Interp,
+        };
+        let flows_max = bounds::FLOWS_MAX.pick(options.flows_max, file.flows_max)?;
+        let auxiliary = bounds::AUXILIARY.pick(options.auxiliary, file.auxiliary)?;
+        let backoff = bounds::MAX_BACKOFF.pick(options.max_backoff, file.max_backoff)?;
+        let probe =
+            bounds::INACTIVITY_PROBE.pick(options.inactivity_probe, file.inactivity_probe)?;
+        let ctl_group = options.ctl_group.or(file.ctl_group);
+        let ctl_group = ctl_group.map(|name| socket::group(&name)).transpose();
+        let ctl_group = ctl_group.map_err(|e| Failure::Usage(format!("--ctl-group: {e}")))?;
+        Ok(Config {
+            ports,
+            channel: of_channel::Config {
+                controllers,
+                listeners,
+                snoop: options.snoop.or(file.snoop),
+                protocols,
+                fail_mode,
+                auxiliary: auxiliary.unwrap_or(0) as u8,
+                backoff_max: Duration::from_secs(backoff.unwrap_or(8)),
+                timing: Timing { probe: Duration::from_secs(probe.unwrap_or(5)) },
+                tls,
+                packet_in_rate,
+                ..of_channel::Config::default()
+            },
+            datapath_id: options
+                .datapath_id
+                .or(file.datapath_id)
+                .map(|s| datapath_id(&s))
+                .transpose()?,
+            flows: paths(file.flows, options.flows),
+            groups: paths(file.groups, options.groups),
+            meters: paths(file.meters, options.meters),
+            synchronised,
+            p4,
+            entries,
+            workers,
+            cpus: options.cpus.or(file.cpus).map_or(Ok(Vec::new()), |s| cpus(&s))?,
+            rx_workers,
+            rx_rates,
+            queues,
+            connections,
+            state,
+            take_over,
+            services,
+            poll: options.poll || file.poll.unwrap_or(false),
+            dpdk,
+            ctl: options.ctl.or(file.ctl),
+            flows_max: flows_max.map(|n| n as u32),
+            log_changes: options.log_changes.or(file.log_changes),
+            ctl_group,
+            state_interval: some_seconds(state_interval.unwrap_or(60)),
+            watchdog: some_seconds(watchdog.unwrap_or(60)),
+            punt_rate: bounds::PUNT_RATE
+                .pick(options.punt_rate, file.punt_rate)?
+                .unwrap_or(100_000),
+            engine,
+            validate: validate(options.validate.or(file.validate))?,
+        })
+    }
+}
+
+/// A receive queue and its worker, `PORT[:QUEUE]=WORKER`; queue 0 if none is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RxWorker {
+    /// The port, by name or number.
+    pub(crate) port: String,
+    /// The queue, from 0.
+    pub(crate) queue: usize,
+    /// The worker, from 0.
+    pub(crate) worker: usize,
+}
+
+impl RxWorker {
+    fn parse(text: &str) -> Result<RxWorker, Failure> {
+        of_port("--rx-worker", text, "PORT[:QUEUE]=WORKER, as in p1:0=1", |port, worker| {
+            let (port, queue) = port.rsplit_once(':').unwrap_or((port, "0"));
+            let (queue, worker) = (queue.parse().ok()?, worker.parse().ok()?);
+            (!port.is_empty()).then(|| RxWorker { port: port.to_owned(), queue, worker })
+        })
+    }
+}
+
+/// Packets a second that are taken of a port at most, `PORT=RATE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RxRate {
+    /// The port, by name or number.
+    pub(crate) port: String,
+    /// Packets a second.
+    pub(crate) per_second: u64,
+}
+
+impl RxRate {
+    fn parse(text: &str) -> Result<RxRate, Failure> {
+        let form = "PORT=RATE, in packets a second from 1 to 10000000000, as in p1=1000000";
+        of_port("--rx-rate", text, form, |port, rate| {
+            let per_second = rate.parse().ok().filter(|rate| (1..=RX_RATE_MAX).contains(rate))?;
+            (!port.is_empty()).then(|| RxRate { port: port.to_owned(), per_second })
+        })
+    }
+}
+
+/// An option's `PORT=VALUE`, its two sides read by `read`; the failure tells the form that is expected.
+fn of_port<T>(
+    option: &str,
+    text: &str,
+    form: &str,
+    read: impl FnOnce(&str, &str) -> Option<T>,
+) -> Result<T, Failure> {
+    let read = text.rsplit_once('=').and_then(|(port, value)| read(port, value));
+    read.ok_or_else(|| Failure::Usage(format!("{option} {text}: write {form}")))
+}
+
+fn queue(text: &str) -> Result<Setting, Failure> {
+    Setting::parse(text).map_err(|e| Failure::Usage(format!("--queue {text}: {e}")))
+}
+
+fn read(path: &Path) -> Result<File, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Failure::Bad(format!("cannot read {}: {e}", path.display())))?;
+    parse(&text).map_err(|e| Failure::Bad(format!("{}{e}", path.display())))
+}
+
+/// What a file says. The error tells the place and not the line, which may hold a key.
+pub(crate) fn parse(text: &str) -> Result<File, String> {
+    toml::from_str(text).map_err(|e| {
+        let before = &text[..e.span().map_or(0, |span| text.floor_char_boundary(span.start))];
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+        format!(":{line}:{column}: {}", catalogue::without_secrets(e.message()))
+    })
+}
+
+fn datapath_id(text: &str) -> Result<u64, Failure> {
+    let digits = text.strip_prefix("0x").unwrap_or(text).replace(':', "");
+    // A sign is taken by the library, and no digit.
+    let all = digits.bytes().all(|c| c.is_ascii_hexdigit()).then_some(digits);
+    all.and_then(|digits| u64::from_str_radix(&digits, 16).ok()).ok_or_else(|| {
+        Failure::Usage(format!("--datapath-id {text}: up to 16 hexadecimal digits were expected"))
+    })
+}
+
+fn protocols(list: &str) -> Result<VersionSet, Failure> {
+    let version = |name: &str| {
+        Version::from_name(name.trim()).ok_or_else(|| {
+            let known: Vec<_> = Version::ALL.iter().map(|v| v.name()).collect();
+            Failure::Usage(format!("--protocols: {name} is not one of {}", known.join(", ")))
+        })
+    };
+    let versions = list.split(',').map(version).collect::<Result<Vec<_>, _>>()?;
+    Ok(VersionSet::of(&versions))
+}
+
+/// `1,2,4-7`
+fn cpus(list: &str) -> Result<Vec<usize>, Failure> {
+    let most = rustix::thread::CpuSet::MAX_CPU - 1;
+    let bad = || {
+        Failure::Usage(format!(
+            "--cpus {list}: numbers from 0 to {most} and ranges were expected, each processor once, such as 1,2,4-7"
+        ))
+    };
+    let mut cpus = Vec::new();
+    for part in list.split(',') {
+        let (lo, hi) = part.split_once('-').unwrap_or((part, part));
+        let number = |s: &str| {
+            let s = s.trim();
+            let digits = !s.is_empty() && s.bytes().all(|c| c.is_ascii_digit());
+            s.parse::<usize>().ok().filter(|n| digits && *n <= most).ok_or_else(bad)
+        };
+        let (lo, hi) = (number(lo)?, number(hi)?);
+        if hi < lo || cpus.iter().any(|cpu| (lo..=hi).contains(cpu)) {
+            return Err(bad());
+        }
+        cpus.extend(lo..=hi);
+    }
+    Ok(cpus)
+}
+
+/// Processors that this process may not run on are refused.
+pub(crate) fn check_cpus(cpus: &[usize]) -> Result<(), Failure> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let may = rustix::thread::sched_getaffinity(None).map_err(Failure::bad)?;
+    match cpus.iter().find(|cpu| !may.is_set(**cpu)) {
+        None => Ok(()),
+        Some(cpu) => {
+            let all = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| may.is_set(*cpu));
+            let all: Vec<String> = all.map(|cpu| cpu.to_string()).collect();
+            Err(Failure::Usage(format!(
+                "--cpus: there is no processor {cpu} that this process may run on; there are {}",
+                all.join(",")
+            )))
+        }
+    }
+}
+
+/// `1/N`, or `N` alone.
+fn validate(text: Option<String>) -> Result<Option<u32>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    let every = text.strip_prefix("1/").unwrap_or(&text).parse::<u32>().ok().filter(|n| *n > 0);
+    let wrong =
+        || Failure::usage(format!("--validate {text}: write 1/N, N from 1 on, as in 1/1000"));
+    every.map(Some).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(failure: Failure) -> String {
+        match failure {
+            Failure::Bad(text) | Failure::Usage(text) | Failure::Status(_, text) => text,
+        }
+    }
+
+    #[test]
+    fn options_add_to_the_file_and_override_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("m.toml");
+        std::fs::write(
+            &path,
+            "port = [\"memory:a\"]\ndatapath-id = \"1\"\nworkers = 2\ncpus = \"0,2-3\"\n",
+        )
+        .unwrap();
+        let options = Options {
+            config: Some(path),
+            ports: vec!["b:7=memory:b".into()],
+            datapath_id: Some("00:00:00:00:00:00:00:ff".into()),
+            ..Options::default()
+        };
+        let config = Config::new(options).unwrap();
+        assert_eq!(config.ports.len(), 2);
+        assert_eq!(config.ports[1].number, Some(7));
+        assert_eq!(config.datapath_id, Some(255));
+        assert_eq!((config.workers, config.cpus), (2, vec![0, 2, 3]));
+    }
+
+    #[test]
+    fn queues_are_given_workers() {
+        let parse = |text| RxWorker::parse(text).map(|r| (r.port, r.queue, r.worker)).ok();
+        assert_eq!(parse("p1=2"), Some(("p1".into(), 0, 2)));
+        assert_eq!(parse("7:3=0"), Some(("7".into(), 3, 0)));
+        for text in ["", "p1", "p1:x=0", "p1=x", "=1", ":0=1", "p1:=1"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn ports_are_given_rates() {
+        let parse = |text| RxRate::parse(text).map(|r| (r.port, r.per_second)).ok();
+        assert_eq!(parse("p1=2500000"), Some(("p1".into(), 2_500_000)));
+        assert_eq!(parse("7=1"), Some(("7".into(), 1)));
+        for text in ["", "p1", "p1=0", "p1=x", "p1=-1", "=1"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_say_what_was_expected() {
+        assert_eq!(
+            text(datapath_id("xyz").unwrap_err()),
+            "--datapath-id xyz: up to 16 hexadecimal digits were expected"
+        );
+        assert_eq!(
+            text(protocols("OpenFlow9").unwrap_err()),
+            "--protocols: OpenFlow9 is not one of OpenFlow10, OpenFlow13, OpenFlow14, OpenFlow15"
+        );
+        assert!(text(cpus("3-1").unwrap_err()).contains("1,2,4-7"));
+        let synchronised = vec!["0:1".into()];
+        assert_eq!(
+            text(Config::new(Options { synchronised, ..Options::default() }).unwrap_err()),
+            "--synchronise: synchronised table 0:1: write TABLE=SOURCE[,INSTRUCTIONS], as in 0=1,goto_table:1"
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("m.toml");
+        std::fs::write(&path, "prot = []\n").unwrap();
+        let error =
+            text(Config::new(Options { config: Some(path), ..Options::default() }).unwrap_err());
+        assert!(error.contains("unknown field `prot`"), "{error}");
+    }
+}

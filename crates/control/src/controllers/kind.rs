@@ -1,0 +1,25 @@
+//! What a kind of controller is.
+
+use crate::config::Config;
+use crate::controller::{Begun, Controller, Controllers};
+use crate::failure::Failure;
+use std::sync::Arc;
+use switch::Switch;
+
+/// A kind of controller. It does what the configuration asks of it, and nothing where that does not name it.
+pub(crate) struct Kind {
+    /// Starts a switch with the program that this kind brings.
+    pub(crate) begin: for<'a> fn(&'a Config) -> Result<Option<Box<dyn Begun + 'a>>, Failure>,
+    /// Joins a switch whose program another kind has brought; ports are there, and these program it.
+    pub(crate) join: fn(&Config, &Switch, &Controllers) -> Joined,
+}
+
+/// Who has joined, if anybody has.
+pub(crate) type Joined = Result<Option<Arc<dyn Controller>>, Failure>;
+
+impl Kind {
+    /// For a kind that only brings programs.
+    pub(crate) fn joins_nobody(_: &Config, _: &Switch, _: &Controllers) -> Joined {
+        Ok(None)
+    }
+}

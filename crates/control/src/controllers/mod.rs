@@ -1,0 +1,39 @@
+//! The kinds of controllers: a file and a row each.
+
+mod kind;
+pub mod openflow;
+pub mod p4;
+
+use crate::config::Config;
+use crate::controller::{Begun, Controller, Controllers};
+use crate::failure::Failure;
+use kind::Kind;
+use std::sync::Arc;
+use switch::Switch;
+
+/// All kinds. The first that begins brings the switch's program.
+const ALL: &[Kind] = &[p4::KIND, openflow::KIND];
+
+/// Starts the switch that the configuration describes.
+pub(crate) fn begin(config: &Config) -> Result<Box<dyn Begun + '_>, Failure> {
+    for kind in ALL {
+        if let Some(begun) = (kind.begin)(config)? {
+            return Ok(begun);
+        }
+    }
+    Err(Failure::usage("nothing programs this switch"))
+}
+
+/// All that program a switch, `first` among them.
+pub(crate) fn join(
+    config: &Config,
+    switch: &Switch,
+    first: Arc<dyn Controller>,
+) -> Result<Controllers, Failure> {
+    let mut all = vec![first];
+    for kind in ALL {
+        let others = Controllers::of(all.clone());
+        all.extend((kind.join)(config, switch, &others)?);
+    }
+    Ok(Controllers::of(all))
+}

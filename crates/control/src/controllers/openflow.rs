@@ -1,0 +1,168 @@
+//! OpenFlow: the agent, and the way to controllers.
+
+use super::kind::Kind;
+use crate::config::Config;
+use crate::controller::{Begun, Controller};
+use crate::failure::Failure;
+use crate::program::tables;
+use crate::sync::lock;
+use crate::takeover::running::Running;
+use crate::{room, start};
+use of_channel::{Bound, Channel};
+use of_pipeline::Agent;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use switch::{EngineKind, Switch};
+
+pub(super) const KIND: Kind = Kind { begin, join: Kind::joins_nobody };
+
+/// The OpenFlow agent and the way to controllers.
+pub struct OpenFlow {
+    pub(crate) agent: Arc<Mutex<Agent>>,
+    /// None once the switch stops, or another takes its place.
+    pub(crate) channel: Mutex<Option<Channel>>,
+    config: of_channel::Config,
+}
+
+impl OpenFlow {
+    fn new(agent: Agent, config: of_channel::Config) -> OpenFlow {
+        OpenFlow { agent: Arc::new(Mutex::new(agent)), channel: Mutex::new(None), config }
+    }
+
+    /// Controllers may come.
+    pub(crate) fn start(&self, switch: &Switch) -> Result<(), Failure> {
+        self.start_bound(switch, Bound::open(self.config.clone()).map_err(Failure::bad)?)
+    }
+
+    /// Those who have come may begin.
+    fn start_bound(&self, switch: &Switch, bound: Bound) -> Result<(), Failure> {
+        let channel = bound.start(switch.clone(), self.agent.clone());
+        *lock(&self.channel) = Some(channel.map_err(Failure::bad)?);
+        Ok(())
+    }
+}
+
+impl Controller for OpenFlow {
+    fn listening(&self) -> Vec<String> {
+        let channel = lock(&self.channel);
+        channel.iter().flat_map(Channel::listening).map(ToString::to_string).collect()
+    }
+
+    fn connected(&self) -> Vec<String> {
+        let channel = lock(&self.channel);
+        let connected = channel.as_ref().map_or_else(Vec::new, Channel::connected);
+        connected.iter().map(|version| version.name().to_owned()).collect()
+    }
+
+    fn advise(&self) {
+        let entries = lock(&self.agent).flows().total().0;
+        let by = start::Programmers {
+            controllers: self.config.controllers.len(),
+            listeners: &self.config.listeners,
+            fail_mode: self.config.fail_mode,
+        };
+        if let Some(text) = start::unprogrammed(entries, &by) {
+            tracing::warn!("{text}");
+        }
+        start::warn_of_open(&self.config.listeners);
+    }
+
+    fn stop(&self) {
+        drop(lock(&self.channel).take());
+    }
+}
+
+fn begin(config: &Config) -> Result<Option<Box<dyn Begun + '_>>, Failure> {
+    if config.p4.is_some() {
+        return Ok(None);
+    }
+    let switch = tables::start_with(
+        config.workers,
+        config.cpus.clone(),
+        config.punt_rate,
+        config.engine.clone(),
+        config.validate,
+        config.connections,
+    )?;
+    let flows_max = config.flows_max.unwrap_or_else(room::flows);
+    Ok(Some(Box::new(Tables { switch, config, flows_max, taken: None })))
+}
+
+/// A switch of OpenFlow's tables that has begun.
+struct Tables<'a> {
+    switch: Switch,
+    config: &'a Config,
+    flows_max: u32,
+    /// What was taken from a running switch; controllers wait to be accepted.
+    taken: Option<(Agent, Bound)>,
+}
+
+impl Tables<'_> {
+    /// An agent without entries.
+    fn agent(&self, datapath_id: Option<u64>) -> Result<Agent, Failure> {
+        let synchronised = &self.config.synchronised;
+        tables::limited_agent(&self.switch, datapath_id, synchronised, self.flows_max)
+    }
+
+    /// The way to controllers, within what there is room for.
+    fn channel(&self) -> of_channel::Config {
+        let mut config = self.config.channel.clone();
+        let controllers = config.controllers.len() as u64 * (1 + u64::from(config.auxiliary));
+        let ports = self.config.ports.len() as u64;
+        config.connections_max = room::connections(config.connections_max, controllers, ports);
+        config.bundles_bytes_max = room::bundles(self.flows_max);
+        config
+    }
+}
+
+impl Begun for Tables<'_> {
+    fn switch(&self) -> &Switch {
+        &self.switch
+    }
+
+    fn check(&self, ports: &[(String, u32)]) -> Result<(), Failure> {
+        let Config { flows, groups, meters, synchronised, .. } = self.config;
+        if flows.is_empty() && groups.is_empty() && meters.is_empty() {
+            return Ok(());
+        }
+        let switch = tables::start(1, Vec::new(), 1000, EngineKind::Interp, None)?;
+        let agent = tables::limited_agent(&switch, Some(1), synchronised, self.flows_max)?;
+        tables::load(&Mutex::new(agent), ports, flows, groups, meters)?;
+        switch.stop();
+        tracing::info!(
+            "--flows, --groups and --meters are right, and not used: entries come from the running switch"
+        );
+        Ok(())
+    }
+
+    fn take(&mut self, running: &mut Running<UnixStream>) -> Result<(), Failure> {
+        let own = self.config.datapath_id;
+        let agent = running.agent(|id| self.agent(Some(own.unwrap_or(id))))?;
+        let bound = Bound::open(self.channel()).map_err(Failure::bad)?;
+        self.taken = Some((agent, bound));
+        Ok(())
+    }
+
+    fn start(self: Box<Self>) -> Result<Arc<dyn Controller>, Failure> {
+        let channel = self.channel();
+        let mut this = *self;
+        let side = match this.taken.take() {
+            Some((mut agent, bound)) => {
+                // The first packet may have to be flooded to ports that have just come.
+                agent.follow_ports();
+                let side = OpenFlow::new(agent, channel);
+                side.start_bound(&this.switch, bound)?;
+                side
+            }
+            None => {
+                let Config { datapath_id, flows, groups, meters, .. } = this.config;
+                let side = OpenFlow::new(this.agent(*datapath_id)?, channel);
+                let ports = tables::names(&this.switch);
+                tables::load(&side.agent, &ports, flows, groups, meters)?;
+                side.start(&this.switch)?;
+                side
+            }
+        };
+        Ok(Arc::new(side))
+    }
+}

@@ -1,0 +1,46 @@
+//! The server: a running switch, what programs it, and its control socket.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`server`] | the switch in the foreground: started, served, stopped |
+//! | [`config`] | what it is told: a file and options, checked as a whole |
+//! | [`controllers`] | what programs it, a file each: OpenFlow, P4 |
+//! | `ports` | its ports: planned, opened, let go |
+//! | [`program`] | switches of OpenFlow's tables or of a P4 program, filled from files |
+//! | [`protocol`], [`socket`], [`client`] | the control socket, both ends |
+//! | [`verbs`] | what can be asked there, a file each |
+//! | [`takeover`] | one process goes on where another one is |
+//! | [`image`] | connections that outlive it |
+//! | [`logging`], [`signals`], `guard`, `room` | the process: its log, its end, its faults, its limits |
+//!
+//! In: [`config::Options`]. Out: a switch that runs until a signal ends it, and answers at its socket meanwhile.
+
+mod bounds;
+pub mod client;
+pub mod config;
+pub mod controller;
+pub mod controllers;
+mod dial;
+#[cfg(test)]
+mod documented;
+pub mod engine;
+pub mod failure;
+#[doc(hidden)]
+pub mod fuzz;
+mod guard;
+pub mod image;
+pub mod logging;
+pub mod model;
+pub mod output;
+mod ports;
+pub mod program;
+pub mod protocol;
+mod room;
+pub mod server;
+pub mod signals;
+mod socket;
+mod start;
+pub mod sync;
+pub mod takeover;
+pub mod verb;
+pub mod verbs;

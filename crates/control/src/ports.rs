@@ -1,0 +1,344 @@
+//! A switch's ports as they are asked for: checked before anything is opened, opened, and added under numbers that
+//! are known beforehand.
+//!
+//! A process that takes another one's place opens what two may have at a time before the other lets go
+//! ([`Opening::Early`]); the rest comes at the end ([`Opening::All`]). The one that lets go closes what only one may
+//! have ([`Ports::let_go`]), and can have it back ([`Ports::take_back`]).
+
+use crate::config::{Config, RxRate, RxWorker};
+use crate::failure::Failure;
+use datapath::queues::{Change, Of, PortRef, QueuesConfig, Setting};
+use port::Port;
+use port::spec::{Kind, Spec};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use switch::ports::{NUMBER_LOCAL, NUMBER_MAX};
+use switch::{PortConfig, Switch};
+
+/// So long the one that had a port may need to close it.
+const BACK_MAX: Duration = Duration::from_secs(60);
+const BACK_PAUSE: Duration = Duration::from_millis(50);
+
+/// A port, its number settled.
+#[derive(Clone, Debug)]
+struct Planned {
+    spec: Spec,
+    number: u32,
+    rate: Option<u64>,
+    /// Receive queues and their workers.
+    places: Vec<(usize, usize)>,
+}
+
+/// Ports in the order of their specifications.
+#[derive(Clone, Debug)]
+pub(crate) struct Ports {
+    all: Vec<Planned>,
+    queues: Vec<Setting>,
+    dpdk: port_dpdk::Options,
+}
+
+/// Which ports are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// Those that another process may have at the same time.
+    Early,
+    /// All.
+    All,
+}
+
+/// Ports that are open and not yet a switch's, by their places.
+#[derive(Default)]
+pub(crate) struct Opened(BTreeMap<usize, Box<dyn Port>>);
+
+/// Two processes may have it at a time. A capture that is written is made anew by who opens it, so it is not among them.
+fn is_shared(kind: &Kind) -> bool {
+    match kind {
+        Kind::AfPacket(_) | Kind::Memory(_) => true,
+        Kind::Pcap { tx, .. } => tx.is_none(),
+        Kind::Tap(_) | Kind::AfXdp(_) | Kind::Dpdk(_) => false,
+    }
+}
+
+/// The process that lets go closes it, so that the other can have it. To close a packet socket, the kernel waits for all
+/// processors: 10 to 40 ms; a capture goes on where it is, should it come back.
+fn is_exclusive(kind: &Kind) -> bool {
+    matches!(kind, Kind::Tap(_) | Kind::AfXdp(_) | Kind::Dpdk(_))
+}
+
+impl Ports {
+    /// Checks what does not need a port: names, numbers, queues, and what is said of ports by name or number.
+    pub(crate) fn plan(config: &Config) -> Result<Ports, Failure> {
+        let mut all: Vec<Planned> = Vec::new();
+        for spec in &config.ports {
+            let name = spec.name();
+            let failed = |why: String| Failure::Usage(format!("port {name}: {why}"));
+            let free = || (1..=NUMBER_MAX).find(|n| all.iter().all(|port| port.number != *n));
+            let number = spec.number.or_else(free).unwrap_or(1);
+            if number != NUMBER_LOCAL && !(1..=NUMBER_MAX).contains(&number) {
+                return Err(failed(format!(
+                    "port number {number:#x} is reserved; ordinary ports are 1 to {NUMBER_MAX:#x}"
+                )));
+            }
+            if all.iter().any(|port| port.number == number) {
+                return Err(failed(format!(
+                    "port number {number} is in use; choose another or leave it out"
+                )));
+            }
+            if all.iter().any(|port| port.spec.name() == name) {
+                return Err(failed(format!(
+                    "port name {name} is in use; give the port another: NAME=SPEC"
+                )));
+            }
+            if let Kind::Pcap { tx: Some(path), .. } = &spec.kind
+                && let Some(other) = all.iter().find(|port| writes(&port.spec.kind) == Some(path))
+                && !is_device(path)
+            {
+                return Err(failed(format!(
+                    "port {} writes to {} already",
+                    other.spec.name(),
+                    path.display()
+                )));
+            }
+            all.push(Planned { spec: spec.clone(), number, rate: None, places: Vec::new() });
+        }
+        for RxWorker { port, queue, worker } in &config.rx_workers {
+            let planned = named(&mut all, port).ok_or_else(|| {
+                Failure::usage(format!(
+                    "--rx-worker {port}: no --port has this name or number; give its name, or the number that \
+                     NAME:NUMBER=SPEC gives it"
+                ))
+            })?;
+            if *worker >= config.workers {
+                return Err(Failure::usage(format!(
+                    "--rx-worker {port}: there is no worker {worker}; there are {}, counted from 0",
+                    config.workers
+                )));
+            }
+            planned.places.push((*queue, *worker));
+        }
+        for RxRate { port, per_second } in &config.rx_rates {
+            let planned = named(&mut all, port);
+            let planned = planned.filter(|planned| planned.rate.is_none()).ok_or_else(|| {
+                Failure::usage(format!(
+                    "--rx-rate names a port twice, or one that --port does not: {port}; give its name, or the \
+                     number that NAME:NUMBER=SPEC gives it"
+                ))
+            })?;
+            planned.rate = Some(*per_second);
+        }
+        let mut queues: BTreeMap<u32, QueuesConfig> = BTreeMap::new();
+        let mut set = Vec::new();
+        for Setting { port, of } in &config.queues {
+            let planned = all.iter().find(|planned| match port {
+                PortRef::Number(number) => planned.number == *number,
+                PortRef::Name(name) => planned.is_named(name),
+            });
+            let planned = planned.ok_or_else(|| {
+                let shown = match port {
+                    PortRef::Number(number) => number.to_string(),
+                    PortRef::Name(name) => format!("{name:?}"),
+                };
+                Failure::Usage(format!("--queue: there is no port {shown}"))
+            })?;
+            queues.entry(planned.number).or_default().set(of.clone()).map_err(|e| {
+                Failure::Usage(format!("--queue: port {}: {e}", planned.spec.name()))
+            })?;
+            set.push(Setting { port: PortRef::Number(planned.number), of: of.clone() });
+        }
+        Ok(Ports { all, queues: set, dpdk: config.dpdk.clone() })
+    }
+
+    /// Names with numbers.
+    pub(crate) fn names(&self) -> Vec<(String, u32)> {
+        self.all.iter().map(|port| (port.spec.name().to_owned(), port.number)).collect()
+    }
+
+    /// Opens ports that are not open yet.
+    pub(crate) fn open(&self, which: Opening, opened: &mut Opened) -> Result<(), Failure> {
+        for (at, planned) in self.all.iter().enumerate() {
+            if opened.0.contains_key(&at) {
+                continue;
+            }
+            if which == Opening::Early && !is_shared(&planned.spec.kind) {
+                check(&planned.spec)?;
+                continue;
+            }
+            opened.0.insert(at, planned.open(&self.dpdk)?);
+        }
+        Ok(())
+    }
+
+    /// Adds all ports, opened by now or already, and their queues; number and name of each.
+    pub(crate) fn add(&self, switch: &Switch, opened: Opened) -> Result<Vec<String>, Failure> {
+        let mut opened = opened;
+        self.open(Opening::All, &mut opened)?;
+        let mut described = Vec::new();
+        for (planned, port) in self.all.iter().zip(opened.0.into_values()) {
+            for warning in &port.info().warnings {
+                tracing::warn!(port = %planned.spec.name(), "{warning}");
+            }
+            let name = planned.spec.name().to_owned();
+            planned.add(switch, port)?;
+            described.push(format!("{}={name}", planned.number));
+        }
+        let failed = |e: switch::PortError| Failure::Bad(format!("--queue: {e}"));
+        switch.set_queues(&self.queues).map_err(failed)?;
+        Ok(described)
+    }
+
+    /// Closes the ports of a running switch that only one process may have; what they were is what
+    /// [`take_back`](Self::take_back) needs.
+    pub(crate) fn let_go(&self, switch: &Switch) -> Result<Vec<LetGo>, String> {
+        let views = switch.ports();
+        let mut gone = Vec::new();
+        for planned in self.all.iter().filter(|planned| is_exclusive(&planned.spec.kind)) {
+            let Some(view) = views.iter().find(|view| view.number == planned.number) else {
+                continue;
+            };
+            let queues = switch.queues(planned.number).map(|queues| queues.config().clone());
+            gone.push(LetGo { planned: planned.clone(), config: view.config, queues });
+        }
+        let numbers: Vec<u32> = gone.iter().map(|port| port.planned.number).collect();
+        // Also if there are none: what workers had in hand has left when this returns.
+        switch.remove_ports(&numbers).map_err(|e| e.to_string())?;
+        Ok(gone)
+    }
+
+    /// Opens again what was let go. The process that had it may not have closed it yet: that is waited for.
+    pub(crate) fn take_back(&self, switch: &Switch, gone: Vec<LetGo>) {
+        let until = Instant::now() + BACK_MAX;
+        for LetGo { planned, config, queues } in gone {
+            let name = planned.spec.name();
+            let again = loop {
+                let opened = planned.open(&self.dpdk).and_then(|port| planned.add(switch, port));
+                match opened {
+                    Err(error) if Instant::now() < until => {
+                        tracing::debug!(port = name, ?error, "not back yet");
+                        std::thread::sleep(BACK_PAUSE);
+                    }
+                    outcome => break outcome,
+                }
+            };
+            let settings = queues.map(|queues| settings(planned.number, queues));
+            let restored = again.map_err(|e| e.text()).and_then(|()| {
+                switch.configure_port(planned.number, config).map_err(|e| e.to_string())?;
+                switch.set_queues(&settings.unwrap_or_default()).map_err(|e| e.to_string())
+            });
+            match restored {
+                Ok(()) => tracing::info!(port = name, number = planned.number, "the port is back"),
+                Err(error) => tracing::error!(port = name, error, "the port is not back"),
+            }
+        }
+    }
+}
+
+/// A port that was closed for another process.
+pub(crate) struct LetGo {
+    planned: Planned,
+    config: PortConfig,
+    queues: Option<QueuesConfig>,
+}
+
+/// A port's queues as settings.
+fn settings(number: u32, queues: QueuesConfig) -> Vec<Setting> {
+    let port = || PortRef::Number(number);
+    let own = queues.max_bps.map(|max_bps| {
+        let (max_bps, burst_bytes) = (Some(Some(max_bps)), Some(queues.burst_bytes));
+        let of = Of::Port(Change { max_bps, burst_bytes, ..Change::default() });
+        Setting { port: port(), of }
+    });
+    let each = queues
+        .queues
+        .into_iter()
+        .map(|queue| Setting { port: port(), of: Of::Queue(queue.id, queue.into()) });
+    own.into_iter().chain(each).collect()
+}
+
+impl Planned {
+    fn is_named(&self, name: &str) -> bool {
+        self.spec.name() == name
+    }
+
+    fn open(&self, dpdk: &port_dpdk::Options) -> Result<Box<dyn Port>, Failure> {
+        let spec = &self.spec;
+        let port = match &spec.kind {
+            Kind::AfXdp(xdp) => port_xdp::open(xdp),
+            Kind::Dpdk(devargs) => port_dpdk::open(spec.name(), devargs, dpdk),
+            _ => spec.open(),
+        };
+        let port = port.map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
+        Ok(match self.rate {
+            Some(per_second) => Box::new(port::pace::Paced::new(port, per_second)),
+            None => port,
+        })
+    }
+
+    fn add(&self, switch: &Switch, port: Box<dyn Port>) -> Result<(), Failure> {
+        let name = self.spec.name();
+        let added = switch.add_port_as(name, Some(self.number), port, &self.places);
+        added.map(|_| ()).map_err(|e| Failure::Bad(format!("port {}: {e}", self.spec.name())))
+    }
+}
+
+/// What can be told of a port without opening it.
+fn check(spec: &Spec) -> Result<(), Failure> {
+    let failed = |e: &dyn std::fmt::Display| Failure::Bad(format!("port {}: {e}", spec.name()));
+    match &spec.kind {
+        Kind::AfXdp(xdp) => {
+            let name = xdp.interface.clone();
+            if !std::path::Path::new("/sys/class/net").join(&name).exists() {
+                return Err(failed(&port::Error::NoInterface { name }));
+            }
+        }
+        Kind::Pcap { rx, tx, .. } => {
+            if let Some(rx) = rx {
+                port::pcap::Pcap::open(spec.name(), Some(rx), None, false)
+                    .map_err(|e| failed(&e))?;
+            }
+            if let Some(tx) = tx {
+                writable(tx).map_err(|e| failed(&format!("{}: {e}", tx.display())))?;
+            }
+        }
+        Kind::Dpdk(_) if !port_dpdk::BUILT_IN => {
+            let none = port_dpdk::open(spec.name(), "", &port_dpdk::Options::default());
+            return none.map(|_| ()).map_err(|e| failed(&e));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A file could be made there, or written: neither is done.
+pub(crate) fn writable(path: &std::path::Path) -> std::io::Result<()> {
+    use rustix::fs::{Access, access};
+    match std::fs::metadata(path) {
+        Ok(about) if about.is_dir() => Err(std::io::ErrorKind::IsADirectory.into()),
+        Ok(_) => Ok(access(path, Access::WRITE_OK)?),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or(std::path::Path::new("."));
+            if !std::fs::metadata(folder)?.is_dir() {
+                return Err(std::io::ErrorKind::NotADirectory.into());
+            }
+            Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn writes(kind: &Kind) -> Option<&std::path::PathBuf> {
+    match kind {
+        Kind::Pcap { tx, .. } => tx.as_ref(),
+        _ => None,
+    }
+}
+
+/// It exists and is no file: several may write to it.
+fn is_device(path: &std::path::Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|about| !about.is_file())
+}
+
+fn named<'a>(all: &'a mut [Planned], port: &str) -> Option<&'a mut Planned> {
+    let number = port.parse().ok();
+    all.iter_mut().find(|planned| planned.is_named(port) || number == Some(planned.number))
+}

@@ -1,0 +1,7 @@
+//! What a switch forwards by: OpenFlow's tables or a P4 program, filled from files.
+
+pub mod host;
+pub mod lines;
+pub mod p4_file;
+pub mod services;
+pub mod tables;

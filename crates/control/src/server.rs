@@ -1,0 +1,235 @@
+//! The server: a switch in the foreground, until a signal ends it ([`signals`](crate::signals)).
+
+use crate::config::{Config, Options, check_cpus};
+use crate::controller::{Begun, Controllers};
+use crate::dial::default_path;
+use crate::failure::Failure;
+use crate::image::State;
+use crate::ports::{Opened, Opening, Ports};
+use crate::program::services;
+use crate::protocol::{Reply, Request};
+use crate::signals::Signals;
+use crate::socket::{Place, Server, Socket};
+use crate::takeover::handover::Handover;
+use crate::takeover::running::{Paused, Running};
+use crate::verb::At;
+use crate::{controllers, guard, logging, room, verbs};
+use serde_json::Value;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use switch::Switch;
+
+/// `millrace run`.
+pub fn run(options: Options) -> Result<(), Failure> {
+    let config = Config::new(options)?;
+    room::raise_descriptors();
+    guard::panics_end_the_process();
+    let signals =
+        Signals::take().map_err(|e| Failure::Bad(format!("cannot wait for signals: {e}")))?;
+    // All that can be wrong is looked at before anything is taken from anybody.
+    check_cpus(&config.cpus)?;
+    let ports = Ports::plan(&config)?;
+    let place =
+        Place { path: config.ctl.clone().unwrap_or_else(default_path), group: config.ctl_group };
+    if config.ctl.is_some() {
+        let ours = config.take_over.as_deref().and_then(of_channel::unix::identity);
+        place.check(ours).map_err(|e| no_control_socket(&place, &e))?;
+    }
+    config.channel.check().map_err(Failure::bad)?;
+    let mut state = match &config.state {
+        Some(path) => Some(State::open(path, config.take_over.is_none())?),
+        None => None,
+    };
+    let begun = controllers::begin(&config)?;
+    let switch = begun.switch().clone();
+    signals.of(&switch);
+    if let Some(bound) = config.watchdog {
+        guard::watch(&switch, bound).map_err(Failure::bad)?;
+    }
+    services::add_given(&switch, &config.services)?;
+    switch.set_polling(config.poll);
+    // What comes before the files' entries are in place waits.
+    switch.set_receiving(false);
+    if let Some(path) = &config.log_changes {
+        logging::keep_changes(&switch, path)
+            .map_err(|e| Failure::Bad(format!("--log-changes {}: {e}", path.display())))?;
+    }
+    let wake = signals.waker().map_err(Failure::bad)?;
+    let handover = Arc::new(Handover::new(wake, ports.clone()));
+    let starting = Starting {
+        switch: &switch,
+        config: &config,
+        ports: &ports,
+        place: &place,
+        handover: &handover,
+    };
+    let Ready { controllers, server, described } = match &config.take_over {
+        Some(path) => starting.take_over(path, begun)?,
+        None => starting.start(begun)?,
+    };
+    if let Some(state) = &mut state {
+        state.begin(&switch)?;
+    }
+    switch.set_receiving(true);
+    let mut listeners: Vec<String> = controllers.iter().flat_map(|one| one.listening()).collect();
+    listeners.extend(server.iter().map(|s| format!("ctl:{}", s.path().display())));
+    let writing = match (&state, config.state_interval) {
+        (Some(state), Some(interval)) => Some(state.write_every(&switch, interval)?),
+        _ => None,
+    };
+    logging::say(&format!(
+        "millrace: ready ports {} listening {}",
+        words(&described),
+        words(&listeners)
+    ));
+    controllers.iter().for_each(|one| one.advise());
+    signals.wait();
+    tracing::info!("stopping");
+    drop(server);
+    // Whoever has taken over writes the file from now on.
+    drop(writing);
+    let handed_over = handover.is_ending();
+    if handed_over {
+        handover.freed();
+    }
+    // Controllers first: who still talks to the switch must find it running.
+    controllers.iter().for_each(|one| one.stop());
+    switch.stop();
+    signals.ended();
+    match &state {
+        Some(state) if !handed_over => state.end(&switch),
+        _ => Ok(()),
+    }
+}
+
+/// A switch that starts, and what it is still to have.
+struct Starting<'a> {
+    switch: &'a Switch,
+    config: &'a Config,
+    ports: &'a Ports,
+    place: &'a Place,
+    handover: &'a Arc<Handover>,
+}
+
+/// What a switch has when it is ready.
+struct Ready {
+    controllers: Controllers,
+    server: Option<Server>,
+    /// Number and name of each port.
+    described: Vec<String>,
+}
+
+impl Starting<'_> {
+    /// As the only one.
+    fn start(&self, begun: Box<dyn Begun + '_>) -> Result<Ready, Failure> {
+        let described = self.ports.add(self.switch, Opened::default())?;
+        let controllers = controllers::join(self.config, self.switch, begun.start()?)?;
+        let server = match self.socket(self.place.open())? {
+            Some(socket) => Some(self.serve(socket, &controllers)?),
+            None => None,
+        };
+        self.switch.sync();
+        Ok(Ready { controllers, server, described })
+    }
+
+    /// In the place of the switch behind this control socket. If something fails, that one goes on.
+    fn take_over(&self, path: &Path, begun: Box<dyn Begun + '_>) -> Result<Ready, Failure> {
+        // The files' entries are not used where those of the running switch are, and must be right all the same.
+        begun.check(&self.ports.names())?;
+        let mut opened = Opened::default();
+        self.ports.open(Opening::Early, &mut opened)?;
+        let mut running = Running::begin(path)?;
+        match self.taken(path, &mut running, opened, begun) {
+            Ok((mut ready, paused)) => {
+                self.switch.set_receiving(true);
+                paused.over();
+                running.ended();
+                // Nobody can go back any more: what fails now is told, and the switch runs. The other one
+                // has removed its own socket by now, and cannot take ours for it.
+                if let Some(Err(error)) = ready.server.as_mut().map(Server::settle) {
+                    let path = self.place.path.display();
+                    tracing::error!(%path, %error, "the control socket has not come to its place");
+                }
+                Ok(ready)
+            }
+            Err(failure) => {
+                // What the running one takes back must be free before it learns that we have gone.
+                let numbers: Vec<u32> =
+                    self.switch.ports().iter().map(|port| port.number).collect();
+                if let Err(error) = self.switch.remove_ports(&numbers) {
+                    tracing::warn!(%error, "ports are not closed");
+                }
+                drop(running);
+                Err(failure)
+            }
+        }
+    }
+
+    /// Up to the word that the running one is no more needed.
+    fn taken(
+        &self,
+        path: &Path,
+        running: &mut Running<UnixStream>,
+        opened: Opened,
+        mut begun: Box<dyn Begun + '_>,
+    ) -> Result<(Ready, Paused), Failure> {
+        let switch = self.switch;
+        // From here on controllers wait to be accepted.
+        begun.take(running)?;
+        let has_place = of_channel::unix::identity(path).is_some()
+            && of_channel::unix::identity(&self.place.path) == of_channel::unix::identity(path);
+        let socket = self.socket(match has_place {
+            true => self.place.open_beside(),
+            false => self.place.open(),
+        })?;
+        switch.sync();
+        running.connections(switch)?;
+        let paused = running.stop(switch)?;
+        let described = self.ports.add(switch, opened)?;
+        let controllers = controllers::join(self.config, switch, begun.start()?)?;
+        let server = socket.map(|socket| self.serve(socket, &controllers)).transpose()?;
+        switch.sync();
+        running.finish()?;
+        Ok((Ready { controllers, server, described }, paused))
+    }
+
+    /// A control socket that was not asked for may be missing.
+    fn socket(&self, opened: std::io::Result<Socket>) -> Result<Option<Socket>, Failure> {
+        match opened {
+            Ok(socket) => Ok(Some(socket)),
+            Err(error) if self.config.ctl.is_none() => {
+                tracing::warn!(path = %self.place.path.display(), %error, "no control socket");
+                Ok(None)
+            }
+            Err(error) => Err(no_control_socket(self.place, &error)),
+        }
+    }
+
+    fn serve(&self, socket: Socket, controllers: &Controllers) -> Result<Server, Failure> {
+        let pulse = self.switch.pulse("ctl");
+        let answers = answers(self.switch, controllers, self.handover);
+        socket.serve(Some(pulse), answers).map_err(|e| no_control_socket(self.place, &e))
+    }
+}
+
+fn no_control_socket(place: &Place, error: &std::io::Error) -> Failure {
+    Failure::Bad(format!("control socket {}: {error}", place.path.display()))
+}
+
+fn words(list: &[String]) -> String {
+    if list.is_empty() { "none".to_string() } else { list.join(",") }
+}
+
+/// What the control socket answers.
+pub(crate) fn answers(
+    switch: &Switch,
+    controllers: &Controllers,
+    handover: &Arc<Handover>,
+) -> impl Fn(Request) -> Result<Reply<Value>, String> + Send + Sync + 'static {
+    let (switch, controllers, handover) = (switch.clone(), controllers.clone(), handover.clone());
+    move |request| {
+        let at = At { switch: &switch, controllers: &controllers, handover: Some(&handover) };
+        verbs::answer(&at, request)
+    }
+}

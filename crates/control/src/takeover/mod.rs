@@ -1,0 +1,38 @@
+//! `run --take-over`: a new process goes on where a running one is, for an upgrade.
+//!
+//! Both talk over the running one's control socket. The new one asks, a line each, and is answered in parts (a length
+//! of 4 octets, then that much; 0 ends the answer):
+//!
+//! | line | answer |
+//! |---|---|
+//! | `entries` | OpenFlow 1.5 messages: its features, then meters, groups and flow entries as messages that add them |
+//! | `connections` | an [image](service::conntrack::image) of the tracker |
+//! | `changes` | an image of what has changed since |
+//! | `stop` | the same, once packets have stopped, and what ports only one process may have are free |
+//! | `finish` | nothing, once its control socket is free, too; without `stop` before it, what that answers |
+//!
+//! Packets go on meanwhile in the running one, up to `stop`. Controllers are let go at the start, so that nothing is
+//! programmed that the new one would not know of; they find the new one, whose sockets are open by then. The new one
+//! does all that may fail before it says `finish`: what can be told without the running one before it asks at all, its
+//! listeners before `stop`, the rest behind it. If it goes away before `finish`, the running one takes back what it has let
+//! go, and goes on.
+//!
+//! The running one's answer to the request itself is `{"take_over": 2}`. Without that number it knows no `stop`: then
+//! there is no way back once `finish` is said, which the new one says in its place.
+//!
+//! Not handed over: counters, kept packets, and the state of services that `softflow` calls.
+//!
+//! Checked by: the fuzz target `take_over` ([`fuzz`](crate::fuzz)), also as a test; millrace's `tests/take_over.rs`, with
+//! processes; `lab/take_over`.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`wire`] | parts of an answer |
+//! | [`handover`] | how far the running process has come |
+//! | [`own`] | the running process: what it hands over |
+//! | [`running`] | the running process, as the new one sees it |
+
+pub(crate) mod handover;
+pub mod own;
+pub mod running;
+mod wire;

@@ -1,0 +1,52 @@
+//! An answer in parts: a length of 4 octets, then that much; 0 ends it.
+
+use openflow::Version;
+use std::io::Write;
+
+/// The version whose messages say all that entries are.
+pub(crate) const VERSION: Version = Version::V15;
+/// Octets of one part, at most.
+pub(crate) const PART_MAX: usize = 1 << 20;
+/// What this process is able to do as the running one: see the head of [`takeover`](super).
+pub(crate) const STEPS: u64 = 2;
+
+/// Writes an answer in parts.
+pub(crate) struct Parts<W> {
+    to: W,
+    part: Vec<u8>,
+}
+
+impl<W: Write> Parts<W> {
+    pub(crate) fn new(to: W) -> Parts<W> {
+        Parts { to, part: Vec::new() }
+    }
+
+    fn send(&mut self) -> std::io::Result<()> {
+        self.to.write_all(&(self.part.len() as u32).to_le_bytes())?;
+        self.to.write_all(&self.part)?;
+        self.part.clear();
+        Ok(())
+    }
+
+    /// What is left, and that it was all.
+    pub(crate) fn end(mut self) -> std::io::Result<()> {
+        self.flush()?;
+        self.send()
+    }
+}
+
+impl<W: Write> Write for Parts<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let room = PART_MAX - self.part.len();
+        let some = &bytes[..bytes.len().min(room)];
+        self.part.extend_from_slice(some);
+        if self.part.len() == PART_MAX {
+            self.send()?;
+        }
+        Ok(some.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        if self.part.is_empty() { Ok(()) } else { self.send() }
+    }
+}

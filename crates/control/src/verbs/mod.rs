@@ -1,0 +1,61 @@
+//! The verbs of the control socket: a file and a row each.
+
+pub mod capture;
+pub mod conntrack;
+pub mod conntrack_export;
+pub mod conntrack_import;
+pub mod dump;
+mod entry;
+pub mod explain;
+pub mod p4_do;
+pub mod p4_load;
+pub mod packets;
+pub mod queue;
+pub mod service;
+pub mod stats;
+pub mod take_over;
+pub mod trace;
+pub mod version;
+
+use crate::protocol::{Reply, Request};
+use crate::verb::{Asked, At, Row};
+use serde_json::Value;
+
+/// All verbs, by name.
+pub const ALL: &[Row] = &[
+    Row::of::<capture::Capture>(),
+    Row::of::<conntrack::Conntrack>(),
+    Row::of::<conntrack_export::ConntrackExport>(),
+    Row::of::<conntrack_import::ConntrackImport>(),
+    Row::of::<dump::Dump>(),
+    Row::of::<explain::Explain>(),
+    Row::of::<p4_do::P4Do>(),
+    Row::of::<p4_load::P4Load>(),
+    Row::of::<queue::Queue>(),
+    Row::of::<service::Service>(),
+    Row::of::<stats::Stats>(),
+    Row::of::<take_over::TakeOver>(),
+    Row::of::<trace::Trace>(),
+    Row::of::<version::Version>(),
+];
+
+/// Reads a question.
+pub(crate) fn read(request: Request) -> Result<Box<dyn Asked>, String> {
+    let Request { verb, arguments } = request;
+    let row = ALL.iter().find(|row| row.name == verb).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|row| row.name).collect();
+        format!("not a request: there is no verb {verb:?}; there are {}", names.join(", "))
+    })?;
+    (row.read)(arguments).map_err(|e| format!("not a request: {verb}: {e}"))
+}
+
+/// Answers a question, and notes what it has changed.
+pub(crate) fn answer(at: &At<'_>, request: Request) -> Result<Reply<Value>, String> {
+    let asked = read(request)?;
+    let change = asked.change();
+    let answer = asked.answer(at)?;
+    if let Some(change) = change {
+        at.switch.note_change("ctl", change.kind, change.how, || change.text);
+    }
+    Ok(answer)
+}

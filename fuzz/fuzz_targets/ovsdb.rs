@@ -1,0 +1,4 @@
+//! What an OVSDB server sends. The body is in the crate, where the unit tests run it too.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| ovsdb::fuzz::server(data));
