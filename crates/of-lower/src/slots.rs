@@ -35,8 +35,10 @@ pub enum Kind {
 const FIELD_BIT: u32 = 16;
 /// Whether the set has a place for a set-field of this field: headers have one, and the tunnel's id.
 pub fn has_slot(id: FieldId) -> bool {
-    let own = [FieldId::PktMark, FieldId::SfMetadata, FieldId::InPort, FieldId::Metadata];
-    id.info().settable && !id.is_register() && !id.is_composite() && !own.contains(&id)
+    // From the registers on fields are metadata of the packet.
+    let early = (id as usize) < FieldId::Reg0 as usize;
+    let own = [FieldId::InPort, FieldId::Metadata];
+    early && id.info().settable && !id.is_composite() && !own.contains(&id)
 }
 
 const _: () = assert!(

@@ -47,6 +47,7 @@ pub(crate) enum Change {
 impl Change {
     /// What a message asks for; the message itself if it is none of these.
     #[allow(clippy::result_large_err)] // a message is what it was
+    #[inline]
     pub(crate) fn of(message: Message) -> Result<Change, Message> {
         Ok(match message {
             Message::FlowMod(request) if request.flags.contains(FlowModFlags::EMERG) => {
@@ -64,6 +65,7 @@ impl Change {
 
 impl Transaction<'_> {
     /// Does what a request asks for, or nothing of it.
+    #[inline]
     pub(crate) fn apply(&mut self, change: Change) -> Result<(), Refusal> {
         self.open_rooms(&change);
         let done = match change {
@@ -135,6 +137,9 @@ impl Transaction<'_> {
 
     /// Tells that an entry came, or was changed and did this before.
     pub(crate) fn tell_change(&mut self, key: FlowKey, before: Option<Instructions>) {
+        if !self.outbox.watched {
+            return;
+        }
         if let Some(flow) = self.stores.flows.get(key) {
             self.outbox.changed(self.by, key, flow, before);
         }
