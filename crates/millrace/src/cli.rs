@@ -235,10 +235,7 @@ pub(crate) enum CaptureDirection {
 
 /// A number, decimal or hexadecimal.
 fn number(text: &str) -> Result<u64, std::num::ParseIntError> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    }
+    text.strip_prefix("0x").map_or_else(|| text.parse(), |hex| u64::from_str_radix(hex, 16))
 }
 
 /// `millrace demo`.

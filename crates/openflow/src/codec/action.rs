@@ -131,7 +131,10 @@ fn eth_type(r: &mut Reader<'_>, allowed: &[u16], right: &'static str) -> Result<
 fn decode_experimenter(version: Version, mut r: Reader<'_>, depth: usize) -> Result<Action> {
     let experimenter = r.u32()?;
     if experimenter == NICIRA {
-        return nicira::decode_action(version, r, depth);
+        let action = nicira::decode_action(version, r, depth)?;
+        let Action::Note(note) = &action else { return Ok(action) };
+        let own = softflow::of_note(note).map(|own| Action::Softflow(Box::new(own)));
+        return Ok(own.unwrap_or(action));
     }
     if experimenter == SOFTFLOW {
         return Ok(Action::Softflow(Box::new(softflow::decode(&mut r)?)));

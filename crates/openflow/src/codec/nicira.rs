@@ -6,7 +6,7 @@
 
 use super::reader::{DecodeError, Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss, oxm, property, softflow};
+use super::{Encode, Loss, oxm, property};
 use crate::action::{Action, CopyField, SetField, Subfield};
 use crate::error::ErrorCode;
 use crate::extension::{
@@ -990,13 +990,7 @@ pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -
                 Action::SetField(SetField { field, value: value << offset, mask }.narrowed())
             }
         }
-        8 => {
-            let note = r.rest();
-            match softflow::of_note(note) {
-                Some(softflow) => Action::Softflow(Box::new(softflow)),
-                None => Action::Note(note.to_vec()),
-            }
-        }
+        8 => Action::Note(r.rest().to_vec()),
         9 => {
             r.skip(6)?;
             set(FieldId::TunnelId, r.u64()?.into())
