@@ -20,10 +20,10 @@
 //! Requires: calls are given up. Ensures: what is not given up does the same.
 //! Checked by: `tests/oracle.rs`.
 
-use crate::Contents;
+use crate::contents::Contents;
+use crate::copies::{ACTIONS, beside_copy, writes};
 use crate::simplify::Facts;
 use crate::state::State;
-use crate::unroll::{ACTIONS, beside_copy, writes};
 use ir::program::{MetaField, intrinsic};
 use ir::{
     Action, ActionId, Block, BlockId, DropReason, Expr, FieldRef, MetaId, Op, ParserOp, Program,

@@ -2,9 +2,68 @@
 //!
 //! Cost: linear in the entries; who follows updates keeps it up to date instead.
 
-use crate::{Buckets, Contents, TableContents};
-use ir::{ActionId, Entry, Pipeline, TableId, ValueSetId};
-use std::collections::BTreeSet;
+use ir::{
+    Action, ActionCall, ActionId, Entry, Expr, Group, GroupKind, Pipeline, Select, TableId,
+    ValueSetId,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What a pipeline's tables hold, in summary.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// By table.
+    pub tables: Vec<TableContents>,
+    /// Every action: the program's and those added while it runs.
+    pub actions: BTreeMap<ActionId, Arc<Action>>,
+    /// Members of the value sets.
+    pub value_sets: Vec<Vec<Select>>,
+    /// What groups do; `None`, if they may do anything.
+    pub buckets: Option<Buckets>,
+}
+
+/// What groups do, in summary.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Buckets {
+    /// Actions of their buckets, each once.
+    pub actions: Vec<ActionId>,
+    /// Inputs of the hashes that they choose by.
+    pub hashes: Vec<Arc<[Expr]>>,
+}
+
+impl Buckets {
+    /// Of groups.
+    pub fn of<'a>(groups: impl Iterator<Item = &'a Group>) -> Buckets {
+        let mut buckets = Buckets::default();
+        for group in groups {
+            for bucket in &group.buckets {
+                if !buckets.actions.contains(&bucket.action.action) {
+                    buckets.actions.push(bucket.action.action);
+                }
+            }
+            let is = |hash: &Arc<[Expr]>| hash[..] == group.hash[..];
+            if group.kind == GroupKind::Select && !buckets.hashes.iter().any(is) {
+                buckets.hashes.push(group.hash.clone());
+            }
+        }
+        buckets
+    }
+}
+
+/// What one table holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableContents {
+    /// How many entries.
+    pub entries: usize,
+    /// Positions of the key fields that some entry looks at, ascending.
+    pub columns: Vec<u16>,
+    /// Actions of the entries, each once, ascending.
+    pub actions: Vec<ActionId>,
+    /// Set if all entries (at least one) have this very call.
+    pub only: Option<ActionCall>,
+    /// What happens on a miss.
+    pub default: ActionCall,
+}
 
 /// The contents of a pipeline.
 pub fn contents(pipeline: &Pipeline) -> Contents {

@@ -12,7 +12,7 @@
 //! | [`contents()`] | the summary of a pipeline |
 //! | `specialise` | first: what packets can reach, and all that follows from known bits |
 //! | `thread_jumps`, `merge_blocks`, `drop_unreachable` | fewer, longer blocks |
-//! | `calls` | in front of all: what is called as a copy of blocks that lead back |
+//! | `calls`, `copies` | in front of all: what is called as a copy of blocks that lead back; what copies share |
 //! | [`unroll`], [`residual`] | what follows a service as a copy of the pipeline; what is left of tables there |
 //! | `drop_checksums`, `drop_dead_writes`, `cut_parser` | what nobody looks at |
 //! | `join_slices` | fields written whole |
@@ -28,6 +28,7 @@
 
 mod calls;
 mod contents;
+mod copies;
 mod cut_parser;
 mod drop_checksums;
 mod drop_dead_writes;
@@ -45,73 +46,15 @@ mod thread_jumps;
 pub mod unroll;
 mod uses;
 
-pub use contents::contents;
+pub use contents::{Buckets, Contents, TableContents, contents};
 pub use residual::{Residual, Thinned, View};
 
 use residual::Part;
 
-use ir::{
-    Action, ActionCall, ActionId, Entry, Expr, Group, GroupKind, Op, Program, Select, TableId,
-};
+use ir::{Action, ActionId, Entry, Op, Program, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
-
-/// What a pipeline's tables hold, in summary.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Contents {
-    /// By table.
-    pub tables: Vec<TableContents>,
-    /// Every action: the program's and those added while it runs.
-    pub actions: BTreeMap<ActionId, Arc<Action>>,
-    /// Members of the value sets.
-    pub value_sets: Vec<Vec<Select>>,
-    /// What groups do; `None`, if they may do anything.
-    pub buckets: Option<Buckets>,
-}
-
-/// What groups do, in summary.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Buckets {
-    /// Actions of their buckets, each once.
-    pub actions: Vec<ActionId>,
-    /// Inputs of the hashes that they choose by.
-    pub hashes: Vec<Arc<[Expr]>>,
-}
-
-impl Buckets {
-    /// Of groups.
-    pub fn of<'a>(groups: impl Iterator<Item = &'a Group>) -> Buckets {
-        let mut buckets = Buckets::default();
-        for group in groups {
-            for bucket in &group.buckets {
-                if !buckets.actions.contains(&bucket.action.action) {
-                    buckets.actions.push(bucket.action.action);
-                }
-            }
-            let is = |hash: &Arc<[Expr]>| hash[..] == group.hash[..];
-            if group.kind == GroupKind::Select && !buckets.hashes.iter().any(is) {
-                buckets.hashes.push(group.hash.clone());
-            }
-        }
-        buckets
-    }
-}
-
-/// What one table holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableContents {
-    /// How many entries.
-    pub entries: usize,
-    /// Positions of the key fields that some entry looks at, ascending.
-    pub columns: Vec<u16>,
-    /// Actions of the entries, each once, ascending.
-    pub actions: Vec<ActionId>,
-    /// Set if all entries (at least one) have this very call.
-    pub only: Option<ActionCall>,
-    /// What happens on a miss.
-    pub default: ActionCall,
-}
 
 /// A program that was rewritten. Ids are those of the input: what is dead is emptied, not renumbered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -318,13 +261,16 @@ pub fn optimise_with(
         return as_it_was(program, contents);
     }
     // Copies are either for calls or for what follows services.
-    if options.calls && options.bail.calls && !(options.unroll && unroll::may(program, contents)) {
-        if let Some((laid, held)) = calls::lay_out(program, contents) {
-            let copies = laid.tables.len() / program.tables.len().max(1) - 1;
-            let mut work = specialise::specialise(&laid, &held, options);
-            work.note("calls", format!("{copies} calls laid out"));
-            return passes(work, options);
-        }
+    let unrolls = options.unroll && unroll::may(program, contents);
+    if options.calls
+        && options.bail.calls
+        && !unrolls
+        && let Some((laid, held)) = calls::lay_out(program, contents)
+    {
+        let copies = laid.tables.len() / program.tables.len().max(1) - 1;
+        let mut work = specialise::specialise(&laid, &held, options);
+        work.note("calls", format!("{copies} calls laid out"));
+        return passes(work, options);
     }
     // A packet may go on from the last copy: then more of them serve, up to a bound.
     let mut copies = 2;

@@ -21,6 +21,7 @@
 //! Requires: an engine parses a packet again behind a service that edits. Ensures: the program does
 //! the same; a program of which that cannot be told is left alone. Ids of the first copy are those of before.
 
+use crate::copies::{ACTIONS, writes};
 use ir::program::{Service, intrinsic};
 use ir::{
     Action, ActionCall, ActionId, Block, BlockId, Expr, FieldRef, MetaId, Op, ParserOp, Program,
@@ -31,8 +32,6 @@ use std::sync::Arc;
 
 use crate::Contents;
 
-/// A copy's actions have numbers from here on, times the copy's.
-pub(crate) const ACTIONS: u32 = 1 << 24;
 /// Copies at most.
 pub(crate) const COPIES_MAX: usize = 9;
 
@@ -49,11 +48,6 @@ pub fn original_service(service: ServiceId, services: usize) -> ServiceId {
 /// The copy of a pipeline's action that belongs to the same copy of the pipeline as another does.
 pub(crate) fn beside(action: ActionId, other: ActionId) -> ActionId {
     ActionId(action.0 + other.0 / ACTIONS * ACTIONS)
-}
-
-/// An action of the pipeline, in a copy.
-pub(crate) fn beside_copy(action: ActionId, copy: usize) -> ActionId {
-    ActionId(action.0 + copy as u32 * ACTIONS)
 }
 
 /// The action of the pipeline that a copy's is one of.
@@ -375,26 +369,6 @@ fn metas(e: &Expr, found: &mut BTreeSet<MetaId>) {
             found.insert(*meta);
         }
     });
-}
-
-/// Metadata that an operation itself writes to.
-pub(crate) fn writes(op: &Op, f: &mut dyn FnMut(MetaId)) {
-    let mut field = |field: &FieldRef| {
-        if let FieldRef::Meta(meta) = field {
-            f(*meta);
-        }
-    };
-    match op {
-        Op::Assign(to, _) | Op::AssignSlice(to, ..) | Op::CopyVarbit { to, .. } => field(to),
-        Op::PortLive { field: to, .. }
-        | Op::RegisterRead { field: to, .. }
-        | Op::Random { field: to, .. }
-        | Op::PayloadSum { field: to }
-        | Op::PayloadHash { field: to, .. } => field(to),
-        Op::Meter { color, level, .. } => [color, level].into_iter().for_each(field),
-        Op::Service { results, .. } => results.iter().for_each(|meta| f(*meta)),
-        _ => {}
-    }
 }
 
 /// One copy.
