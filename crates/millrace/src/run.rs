@@ -243,7 +243,7 @@ impl Begun<'_> {
         switch.sync();
         running.connections(switch)?;
         let paused = running.stop(switch)?;
-        let sockets = opened.receive_by(&self.ports, running.sockets()?);
+        let sockets = opened.receive_by(self.ports, running.sockets()?);
         tracing::debug!(sockets, "received by from here on");
         let described = self.ports.add(switch, opened)?;
         // The first packet may have to be flooded to them.
