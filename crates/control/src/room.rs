@@ -18,6 +18,8 @@ use std::path::Path;
 const FLOW_BYTES: u64 = 2048;
 /// Memory for all but entries: compiled code, queues, answers.
 const ELSE_BYTES: u64 = 64 << 20;
+/// Address space that threads ask for and hardly use, where that is limited (`ulimit -v`): 64 MiB for each one's memory.
+const THREADS_BYTES: u64 = 16 * (64 << 20);
 /// However little memory there is, so many entries may be there.
 const FLOWS_LEAST: u64 = 1024;
 /// Messages in bundles of all connections have this part of the memory for entries.
@@ -129,7 +131,10 @@ fn process(root: &Path) -> Option<u64> {
     };
     let (all, data) = (used("VmSize:")?, used("VmData:")?);
     let left = |resource, used: u64| Some(getrlimit(resource).current?.saturating_sub(used));
-    [left(Resource::As, all), left(Resource::Data, data)].into_iter().flatten().min()
+    [left(Resource::As, all + THREADS_BYTES), left(Resource::Data, data)]
+        .into_iter()
+        .flatten()
+        .min()
 }
 
 #[cfg(test)]
