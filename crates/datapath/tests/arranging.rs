@@ -194,7 +194,17 @@ impl Held {
                     self.next = (self.next + 1) % 8000;
                 }
                 self.ids.push(self.next);
-                Update::Insert(TableId(0), bed.entry(self.next, rng, port))
+                let mut entry = bed.entry(self.next, rng, port);
+                // A table has no two entries of one key and priority.
+                while bed
+                    .truth
+                    .entries(TableId(0))
+                    .find_strict(entry.priority, &entry.matches)
+                    .is_some()
+                {
+                    entry = bed.entry(self.next, rng, port);
+                }
+                Update::Insert(TableId(0), entry)
             }
         }
     }
