@@ -36,10 +36,10 @@
 //!
 //! Cost: proportional to the parser, for each view.
 
-use crate::Work;
 use crate::set::Set;
 use crate::state::elements;
 use crate::uses::Uses;
+use crate::work::Work;
 use ir::program::{PARSER_STEPS_MAX, intrinsic};
 use ir::{
     BinaryOp, Bits, Checksum, Expr, FieldRef, ParserOp, ParserState, Program, Select, SelectCase,

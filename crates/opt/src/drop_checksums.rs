@@ -12,10 +12,10 @@
 //!
 //! Requires: live operations may run. Ensures: what is left may be written.
 
-use crate::Work;
 use crate::simplify::Facts;
 use crate::state::{State, elements};
 use crate::uses::Uses;
+use crate::work::Work;
 use ir::{Checksum, ChecksumMode, FieldRef, HeaderId, ParserOp};
 
 /// See the module.

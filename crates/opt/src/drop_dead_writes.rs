@@ -17,7 +17,7 @@ use crate::mark::Marks;
 use crate::set::Set;
 use crate::state::elements;
 use crate::uses::Uses;
-use crate::{Bail, Work};
+use crate::work::{Bail, Work};
 use ir::program::intrinsic;
 use ir::{
     ActionId, BlockId, Copy, Expr, FieldId, FieldRef, HeaderId, Op, ParserOp, Program, Terminator,

@@ -4,7 +4,7 @@
 //! `goto`s of actions that its tables may run, or by clones; `Work::tables` and `Work::actions` hold
 //! what those blocks use.
 
-use crate::{Bail, Work};
+use crate::work::{Bail, Work};
 use ir::{ActionId, Op, Terminator};
 use std::collections::BTreeSet;
 

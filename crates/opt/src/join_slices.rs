@@ -10,8 +10,8 @@
 //!
 //! Requires: nothing. Ensures: no slice is the whole field.
 
-use crate::Work;
 use crate::state::elements;
+use crate::work::Work;
 use ir::{BinaryOp, Expr, FieldRef, Op, Program};
 
 /// Most slices joined, so that the expression is not nested deeply.

@@ -5,7 +5,8 @@
 //! must do something after its last operation was found to have no effect: an `if` without effect
 //! takes its place.
 
-use crate::{Contents, Work};
+use crate::contents::Contents;
+use crate::work::Work;
 use ir::{ActionId, Expr, Op};
 
 fn mark() -> Op {

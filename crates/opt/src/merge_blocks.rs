@@ -8,7 +8,7 @@
 //!
 //! Requires: unreachable blocks are empty. Ensures: a jump leads to a block that others lead to, too.
 
-use crate::Work;
+use crate::work::Work;
 use ir::{BlockId, Op, Terminator};
 
 /// See the module.

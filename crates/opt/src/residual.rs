@@ -10,8 +10,9 @@
 //! Checked by: the tests below, which compare with looking at all entries, for all values of a small key; the
 //! differential tests of `datapath`, in which packets come back from services.
 
+use crate::contents::{Contents, TableContents};
 use crate::known::{Known, mask};
-use crate::{Contents, TableContents, unroll};
+use crate::unroll;
 use ir::{ActionCall, ActionId, Entry, EntryId, KeyMatch, Pattern, TableId};
 use std::collections::BTreeSet;
 use std::sync::Arc;

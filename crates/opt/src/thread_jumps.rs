@@ -10,7 +10,7 @@
 //!
 //! Requires: nothing. Ensures: no live terminator or `goto` leads to an empty block that jumps.
 
-use crate::Work;
+use crate::work::Work;
 use ir::{Block, BlockId, Op, Terminator};
 
 /// See the module.

@@ -30,7 +30,7 @@ use ir::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::Contents;
+use crate::contents::Contents;
 
 /// Copies at most.
 pub(crate) const COPIES_MAX: usize = 9;

@@ -5,7 +5,7 @@
 //! header, writes by field, since that is what their users need.
 
 use crate::state::elements;
-use crate::{Bail, Work};
+use crate::work::{Bail, Work};
 use ir::program::intrinsic;
 use ir::{Checksum, Expr, FieldId, FieldRef, HeaderId, Op, Program, StackId, Terminator};
 use std::collections::BTreeSet;

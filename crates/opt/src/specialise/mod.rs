@@ -21,6 +21,7 @@
 mod ops;
 mod parser;
 
+use crate::contents::Contents;
 use crate::known::Known;
 use crate::mark::Marks;
 use crate::residual::{self, Part};
@@ -28,7 +29,8 @@ use crate::set::Set;
 use crate::simplify::Facts;
 use crate::state::State;
 use crate::unroll::original_table;
-use crate::{Contents, Entries, Options, Work, live_table};
+use crate::work::{Options, Work};
+use crate::{Entries, live_table};
 use ir::program::intrinsic;
 use ir::{
     Action, ActionCall, ActionId, Block, BlockId, Expr, FieldRef, Op, ParserOp, Program, Table,
