@@ -160,12 +160,12 @@ pub struct Answer {
 fn restored(told: &Restored, age_seconds: u64, windows_unchecked: bool) -> Answer {
     Answer {
         windows_unchecked,
-        imported: told.connections as u64,
-        expired: told.expired as u64,
-        known: told.known as u64,
-        replaced: told.replaced as u64,
-        no_room: told.no_room as u64,
-        unbound: told.unbound as u64,
+        imported: told.connections,
+        expired: told.expired,
+        known: told.known,
+        replaced: told.replaced,
+        no_room: told.no_room,
+        unbound: told.unbound,
         age_seconds,
     }
 }

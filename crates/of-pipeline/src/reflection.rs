@@ -70,6 +70,9 @@ fn is_of_conjunctions(matching: &Match, instructions: &[Instruction]) -> bool {
     matching.has(FieldId::ConjId) || conjunctive::part(matching, instructions) != Part::None
 }
 
+/// What a reflection does: instructions, and these lowered.
+type Reflected = (Instructions, Call);
+
 impl Stores {
     /// The tables that are synchronised from this one.
     fn followers(&self, table: u8) -> impl Iterator<Item = &Synchronised> {
@@ -184,7 +187,7 @@ impl Stores {
         to: &Synchronised,
         matching: &Match,
         instructions: &Instructions,
-    ) -> Result<(Instructions, Call), Refusal> {
+    ) -> Result<Reflected, Refusal> {
         let cannot = |why: String| Refusal::CannotSynchronise { table: to.from, to: to.table, why };
         if is_of_conjunctions(matching, instructions) {
             return Err(cannot("conjunctions are not reflected".to_owned()));
@@ -206,7 +209,7 @@ impl Stores {
         dialect: Version,
         keys: &[FlowKey],
         instructions: &Instructions,
-    ) -> Result<Vec<(FlowKey, (Instructions, Call))>, Refusal> {
+    ) -> Result<Vec<(FlowKey, Reflected)>, Refusal> {
         let mut reflected = Vec::new();
         for key in keys {
             for reflection in self.reflections_of(*key) {

@@ -23,7 +23,7 @@ use crate::gate::{self, Guard};
 use port::marks::{Flow, Mark, MarkError, Marks};
 use port::{
     BATCH_MAX, BURST_MAX, Batch, BorrowedBurst, BufferOwner, Burst, Csum, DropReason, Frame, Gso,
-    GsoKind, Mbuf, Offload, Pool, Reclaimed,
+    GsoKind, Mbuf as MbufFields, Offload, Pool, Reclaimed,
 };
 use wire::IpProtocol;
 
@@ -244,7 +244,7 @@ unsafe fn release_all(tokens: &[NonNull<()>]) {
 
 /// The owner of mbufs that frames borrow.
 // SAFETY: DPDK takes an mbuf back on any thread, and is told once. The shim asserts that an mbuf is laid out as
-// `Mbuf`.
+// `port::Mbuf`.
 pub(crate) static OWNER: BufferOwner =
     unsafe { BufferOwner::of_mbufs("dpdk", release).at_once(release_all) };
 
@@ -643,7 +643,7 @@ impl RxLine {
 /// checksum is right.
 fn borrow(token: NonNull<()>, borrowed: &mut BorrowedBurst) -> bool {
     // SAFETY: an mbuf of ours, laid out as the shim has asserted, and nobody else's.
-    let plain = unsafe { token.cast::<Mbuf>().as_mut() };
+    let plain = unsafe { token.cast::<MbufFields>().as_mut() };
     let within = u32::from(plain.start) + plain.len <= u32::from(plain.buffer_len);
     let alone = plain.segments == 1 && plain.references == 1;
     if !alone || !within {

@@ -6,10 +6,13 @@ use crate::failure::Failure;
 use std::sync::Arc;
 use switch::Switch;
 
+/// A switch that has begun, if the configuration asks for one.
+pub(crate) type BegunSwitch<'a> = Result<Option<Box<dyn Begun + 'a>>, Failure>;
+
 /// A kind of controller. It does what the configuration asks of it, and nothing where that does not name it.
 pub(crate) struct Kind {
     /// Starts a switch with the program that this kind brings.
-    pub(crate) begin: for<'a> fn(&'a Config) -> Result<Option<Box<dyn Begun + 'a>>, Failure>,
+    pub(crate) begin: for<'a> fn(&'a Config) -> BegunSwitch<'a>,
     /// Joins a switch whose program another kind has brought; ports are there, and these program it.
     pub(crate) join: fn(&Config, &Switch, &Controllers) -> Joined,
 }
