@@ -380,6 +380,11 @@ impl<'a> Lay<'a> {
         copy > 0 && ends || any(std::slice::from_ref(op), &leads)
     }
 
+    /// Nothing behind an operation is done: it is given up, whichever way control takes in it.
+    fn stops_at(&self, copy: usize, op: &Op) -> bool {
+        !matches!(op, Op::If { .. }) && self.gives_up(copy, op)
+    }
+
     /// Control may go elsewhere within these operations than to what is behind them.
     fn is_choice(copy: usize, ops: &[Op]) -> bool {
         ops.iter().any(|op| match op {
@@ -464,7 +469,7 @@ impl<'a> Lay<'a> {
                 }
                 op => {
                     out.extend(self.kept(copy, std::slice::from_ref(op)));
-                    if self.gives_up(copy, op) {
+                    if self.stops_at(copy, op) {
                         break;
                     }
                     continue;
@@ -677,7 +682,7 @@ impl<'a> Lay<'a> {
                 op if copy == 0 => out.extend(self.relabelled(std::slice::from_ref(op))),
                 op => {
                     out.extend(self.kept(copy, std::slice::from_ref(op)));
-                    if self.gives_up(copy, op) {
+                    if self.stops_at(copy, op) {
                         break;
                     }
                 }

@@ -22,7 +22,7 @@ pub struct Traced {
     pub outputs: Vec<(u32, Vec<u8>)>,
     /// Copies that would go to the control side.
     pub punts: Vec<(PuntReason, Vec<u8>)>,
-    /// Services on the packet's way that were not called. From there on it is taken as it was before.
+    /// Services on the packet's way that were not called, each once. From there on it is taken as it was before.
     pub not_called: Vec<String>,
 }
 
@@ -82,7 +82,9 @@ impl Externs for ReadOnly {
         if [elements::NAME, elements::EDIT_NAME].contains(&&*service.name) {
             let number = args.first().map_or(0, Bits::low_u64) as u32;
             let named = self.services.elements().and_then(|elements| elements.get(number));
-            self.not_called.extend(named.map(|named| named.name.clone()));
+            if let Some(named) = named.filter(|named| !self.not_called.contains(&named.name)) {
+                self.not_called.push(named.name.clone());
+            }
         }
         self.services.call(Call { service, args, packet, csum, now_ns, look, news: None }, results)
     }

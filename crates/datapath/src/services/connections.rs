@@ -708,9 +708,12 @@ mod tests {
         assert_eq!((told.0, &*told.1), (true, "+new+trk+snat"));
         assert_eq!(told.4, Frame::tcp(out, b, Tcp::SYN, (1, 0), 0).bytes());
         assert!(checksums_are_right(&told.4));
-        // Sent again, it is found translated by one action and comes to the next one as such.
+        // Sent again, it is new to who may not open connections (Linux's `ovs_ct_nat`), and translated as before by who may.
         let again = bed.send(&syn, &[3], true);
+        assert_eq!((&*again.1, &again.4), ("+new+trk", &syn));
+        let again = bed.send(&syn, &rule(0), true);
         assert_eq!((&*again.1, &again.4), ("+new+trk+snat", &told.4));
+        // What comes translated to a further action stays as it is.
         let twice = bed.send(&again.4, &rule(0x61), true);
         assert_eq!((&*twice.1, &twice.4), ("+new+trk+snat", &told.4));
         assert_eq!(bed.connections.list(1, 10, &|_| true).len(), 1);

@@ -263,8 +263,10 @@ fn flows_are_dumped_as_they_were_written() {
 #[test]
 fn a_trace_names_the_services_that_it_does_not_call() {
     for engine in engines() {
-        let flows =
-            ["table=0,in_port=1 actions=softflow(stamp,1)", "table=0,sf_stage=1 actions=output:2"];
+        let flows = [
+            "table=0,priority=1,in_port=1 actions=softflow(stamp,1)",
+            "table=0,priority=2,sf_stage=1 actions=output:2",
+        ];
         let bed = with(engine, &flows);
         let frame = Frame::udp(A, (v4(2), 2000), 4).bytes();
         let traced = bed.agent.switch().trace(1, &frame);

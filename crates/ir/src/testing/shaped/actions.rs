@@ -298,7 +298,15 @@ impl Shaped {
                 let once = vec![Op::Assign(meta(n.class), Expr::int(1, 8)), call.clone()];
                 // What leads to later tables needs no guard.
                 let call = if later { call } else { when(first, once, vec![]) };
-                (vec![("port", 32)], vec![call, Op::Assign(meta(n.port), p(0))])
+                let mut body = vec![call, Op::Assign(meta(n.port), p(0))];
+                if r.one_in(2) {
+                    // Only some packets are told of, and all go on.
+                    let args = vec![in_port(), Expr::meta(n.vrf)];
+                    let punt = Op::Punt { reason: PuntReason::Action, args };
+                    let some = Expr::meta(n.class).eq(Expr::int(3, 8));
+                    body.insert(1, when(some, vec![punt], vec![]));
+                }
+                (vec![("port", 32)], body)
             }
             10 => {
                 let body = vec![
