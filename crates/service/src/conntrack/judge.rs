@@ -154,8 +154,10 @@ impl Tracker {
                         true => self.announced(now, request, packet, at, direction),
                         false => Ok(None),
                     };
-                    // As Linux does it: while nobody has answered, only who may open a connection translates its packets.
+                    // As Linux does it: while nobody has answered, only who may open a connection translates its packets. One that
+                    // is forgotten now is not found then.
                     let unanswered = direction == Direction::Original
+                        && !forget
                         && !self.records[at as usize].flags().has(Flags::REPLIED);
                     if request.nat != Nat::None && !(unanswered && request.nat == Nat::Existing) {
                         let tuples = self.tuples(at);

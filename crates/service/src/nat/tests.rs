@@ -153,6 +153,22 @@ fn packets_of_an_unanswered_connection_are_translated_by_who_may_open_it() {
 }
 
 #[test]
+fn a_reset_of_an_unanswered_connection_is_translated_since_it_ends_it() {
+    let (a, b) = ((v4("10.0.0.1"), 5000), (v4("192.0.2.1"), 80));
+    let outside = (v4("203.0.113.5"), 7);
+    let tcp = |flags, numbers| Frame::tcp(a, b, flags, numbers, 0).bytes();
+    let mut tracker = tracker();
+    let nat = source(&mut tracker, pool("203.0.113.5", "203.0.113.5", Ports::Range(7, 7)));
+    let (opened, _) = pass(&mut tracker, nat, &tcp(Flags::SYN, (1, 0)));
+    assert_eq!(ends(&opened), [outside, b]);
+    let (reset, _) = pass(&mut tracker, Nat::Existing, &tcp(Flags::RST, (2, 0)));
+    assert_eq!(ends(&reset), [outside, b]);
+    // It is forgotten: the next reset belongs to nothing.
+    let (next, _) = pass(&mut tracker, Nat::Existing, &tcp(Flags::RST, (2, 0)));
+    assert_eq!(ends(&next), [a, b]);
+}
+
+#[test]
 fn errors_are_translated_inside() {
     for (inside, server, outside, router, kind) in [
         ("10.0.0.1", "192.0.2.1", "203.0.113.5", "192.0.2.77", 3),
