@@ -127,6 +127,11 @@ impl Seen for Tally {
     fn burst(&mut self, packets: &[abi::Packet<'_>], code: &jit::Scratch) -> bool {
         let (mut sent, mut left, mut told) = (0u64, 0u64, 0u64);
         for (i, packet) in packets.iter().enumerate() {
+            if let Some(port) = packet.single() {
+                self.sent(port);
+                sent += 1;
+                continue;
+            }
             match packet.outputs() {
                 _ if packet.status == abi::status::COPIES => {
                     code.copies(i, packet).for_each(|copy| self.sent(copy.output.port));
@@ -135,10 +140,6 @@ impl Seen for Tally {
                 _ if packet.status == abi::status::TOLD => {
                     self.told(i, packet, code);
                     told += 1;
-                }
-                [one] => {
-                    self.sent(one.port);
-                    sent += 1;
                 }
                 [] => left += u64::from(packet.status == abi::status::BAIL),
                 several => {
