@@ -123,6 +123,7 @@ commands() {
     ok 'Finished' benchmark SW 100 100
     ok '' del-flows SW
     extensions
+    groups
     if [ "$version" -ge 13 ]; then commands_13; fi
     if [ "$version" -ge 14 ]; then commands_14; fi
     if [ "$version" -ge 15 ]; then commands_15; fi
@@ -182,23 +183,8 @@ A
     ok '' del-flows SW
 }
 
-commands_13() {
-    ok 'table 0' dump-table-features SW
-    ok '' add-flow SW 'table=1,priority=5,actions=goto_table:2'
-    ok '' add-flow SW 'table=2,ip,actions=write_actions(output:2),write_metadata:0x5/0xff,goto_table:3'
-    ok '' add-flow SW 'table=3,priority=4,metadata=0x5/0xff,actions=push_vlan:0x8100,set_field:4196->vlan_vid,output:3'
-    all 'table=1, priority=5 actions=goto_table:2
-        table=2, ip actions=write_actions(output:2),write_metadata:0x5/0xff,goto_table:3
-        table=3, priority=4,metadata=0x5/0xff actions=push_vlan:0x8100,set_field:4196->vlan_vid,output:3' \
-        --no-stats --no-names dump-flows SW
-    no 'BAD_TABLE_ID|goto|invalid' add-flow SW 'table=3,actions=goto_table:3'
-    ok '' del-flows SW 'cookie=0x7/-1'
-    ok 'flow_count=3' dump-aggregate SW
-    ok '' del-flows SW table=1
-    ok 'flow_count=2' dump-aggregate SW
-    ok '' del-flows SW
-
-    # Groups.
+# In 1.0 by Nicira's messages.
+groups() {
     ok '' add-group SW 'group_id=1,type=all,bucket=output:2,bucket=output:3'
     ok '' add-group SW 'group_id=2,type=select,bucket=weight:1,output:2,bucket=weight:3,output:3'
     ok '' add-group SW 'group_id=3,type=indirect,bucket=output:2'
@@ -218,6 +204,22 @@ commands_13() {
     ok '' del-groups SW group_id=1
     all '' --no-stats dump-flows SW
     ok '' del-groups SW
+}
+commands_13() {
+    ok 'table 0' dump-table-features SW
+    ok '' add-flow SW 'table=1,priority=5,actions=goto_table:2'
+    ok '' add-flow SW 'table=2,ip,actions=write_actions(output:2),write_metadata:0x5/0xff,goto_table:3'
+    ok '' add-flow SW 'table=3,priority=4,metadata=0x5/0xff,actions=push_vlan:0x8100,set_field:4196->vlan_vid,output:3'
+    all 'table=1, priority=5 actions=goto_table:2
+        table=2, ip actions=write_actions(output:2),write_metadata:0x5/0xff,goto_table:3
+        table=3, priority=4,metadata=0x5/0xff actions=push_vlan:0x8100,set_field:4196->vlan_vid,output:3' \
+        --no-stats --no-names dump-flows SW
+    no 'BAD_TABLE_ID|goto|invalid' add-flow SW 'table=3,actions=goto_table:3'
+    ok '' del-flows SW 'cookie=0x7/-1'
+    ok 'flow_count=3' dump-aggregate SW
+    ok '' del-flows SW table=1
+    ok 'flow_count=2' dump-aggregate SW
+    ok '' del-flows SW
 
     # Meters.
     ok 'max_meter' meter-features SW

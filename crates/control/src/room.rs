@@ -11,15 +11,24 @@
 
 use crate::program::tables::FLOWS_MOST;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 
 /// Memory for one entry in all its forms, with room for what is made anew beside the old: ordinary ones
 /// take some 1.2 KB.
 const FLOW_BYTES: u64 = 2048;
 /// Memory for all but entries: compiled code, queues, answers.
 const ELSE_BYTES: u64 = 64 << 20;
-/// Address space that threads ask for and hardly use, where that is limited (`ulimit -v`): 64 MiB for each one's memory.
-const THREADS_BYTES: u64 = 16 * (64 << 20);
+/// Address space that threads ask for and hardly use, where that is limited (`ulimit -v`): the C library's allocator takes
+/// 64 MiB for each arena, and gives nearly every thread one.
+const ARENA_BYTES: u64 = 64 << 20;
+/// As many arenas as threads have at most, unless [`ARENAS`] says otherwise.
+const ARENAS_USUAL: u64 = 16;
+/// How many arenas there may be, in the words of the C library (mallopt(3)).
+const ARENAS: &str = "MALLOC_ARENA_MAX";
+/// As many as a switch with little address space has.
+const ARENAS_FEW: u64 = 2;
 /// However little memory there is, so many entries may be there.
 const FLOWS_LEAST: u64 = 1024;
 /// Messages in bundles of all connections have this part of the memory for entries.
@@ -39,6 +48,30 @@ pub(crate) fn raise_descriptors() -> u64 {
         tracing::warn!(%error, "the limit of open files stays as it is");
     }
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Where the address space is limited, begins the process anew with few arenas: with one for each thread, a limit of 1.2 GB
+/// is used up before the first entry. The process keeps its number. Comes back if there is nothing to spare.
+pub(crate) fn spare_address_space() {
+    if getrlimit(Resource::As).current.is_none() || std::env::var_os(ARENAS).is_some() {
+        return;
+    }
+    let anew = std::env::current_exe().map(|program| {
+        let mut arguments = std::env::args_os();
+        let mut command = Command::new(program);
+        if let Some(name) = arguments.next() {
+            command.arg0(name);
+        }
+        command.args(arguments).env(ARENAS, ARENAS_FEW.to_string()).exec()
+    });
+    let error = anew.unwrap_or_else(|error| error);
+    tracing::warn!(%error, "threads take 64 MiB of the limited address space each; set {ARENAS}=2");
+}
+
+/// How many arenas the allocator may make.
+fn arenas(said: Option<&str>) -> u64 {
+    said.and_then(|said| said.trim().parse().ok())
+        .map_or(ARENAS_USUAL, |n: u64| n.clamp(1, ARENAS_USUAL))
 }
 
 /// How many may connect to us, so that enough descriptors are left for so many controllers and ports.
@@ -131,10 +164,8 @@ fn process(root: &Path) -> Option<u64> {
     };
     let (all, data) = (used("VmSize:")?, used("VmData:")?);
     let left = |resource, used: u64| Some(getrlimit(resource).current?.saturating_sub(used));
-    [left(Resource::As, all + THREADS_BYTES), left(Resource::Data, data)]
-        .into_iter()
-        .flatten()
-        .min()
+    let threads = arenas(std::env::var(ARENAS).ok().as_deref()) * ARENA_BYTES;
+    [left(Resource::As, all + threads), left(Resource::Data, data)].into_iter().flatten().min()
 }
 
 #[cfg(test)]
@@ -150,6 +181,15 @@ mod tests {
         }
         assert_eq!((flows_in(None), flows_in(Some(u64::MAX))), (FLOWS_MOST, FLOWS_MOST));
         assert_eq!((bundles(1024), bundles(1 << 20)), (16 << 20, 512 << 20));
+    }
+
+    #[test]
+    fn arenas_are_as_many_as_the_environment_says() {
+        for (said, arenas) in
+            [(None, 16), (Some("2"), 2), (Some("0"), 1), (Some("99"), 16), (Some("x"), 16)]
+        {
+            assert_eq!(super::arenas(said), arenas, "{said:?}");
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ use switch::Switch;
 /// `millrace run`.
 pub fn run(options: Options) -> Result<(), Failure> {
     let config = Config::new(options)?;
+    room::spare_address_space();
     room::raise_descriptors();
     guard::panics_end_the_process();
     let signals =

@@ -4,7 +4,11 @@ mod common;
 
 use common::*;
 use of_channel::{Config, Listen};
-use openflow::Version;
+use openflow::syntax::{Context, parse_flow};
+use openflow::{
+    FlowStats, FlowStatsRequest, Message, MultipartReply, MultipartReplyBody, MultipartRequest,
+    MultipartRequestBody, Version,
+};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -122,4 +126,156 @@ fn snoop_shows_what_passes() {
     drop(bed);
     child.wait().unwrap();
     assert!(text.contains("DEL"), "{text}");
+}
+
+/// What `ovs-ofctl` prints, its status aside.
+fn printed(arguments: &[&str]) -> String {
+    let output = Command::new("ovs-ofctl").args(arguments).output().unwrap();
+    let both = [output.stdout, output.stderr].concat();
+    String::from_utf8(both).unwrap()
+}
+
+/// Groups over 1.0, which are Nicira's messages there.
+#[test]
+fn groups_by_its_default_protocols() {
+    if !is_installed() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (_bed, target) = bed_at(dir.path());
+    let sw = target.as_str();
+    for group in [
+        "group_id=1,type=select,selection_method=hash,fields(ip_src,tcp_dst=0xff00),bucket=bucket_id:5,weight:3,watch_port:2,actions=output:2,bucket=actions=set_field:7->reg0,resubmit(,3)",
+        "group_id=2,type=all,bucket=mod_nw_src:10.0.0.9,mod_tp_dst:80,output:1,bucket=output:3",
+        "group_id=3,type=indirect,bucket=group:2",
+        "group_id=4,type=ff,bucket=watch_port:1,output:1,bucket=watch_group:2,output:2",
+        "group_id=5,type=select,selection_method=dp_hash,selection_method_param=5,bucket=bucket_id:1,weight:100,actions=ct(commit,table=2,zone=7,nat(dst=10.0.0.1:80))",
+    ] {
+        ofctl(&["add-group", sw, group]);
+    }
+    ofctl(&[
+        "insert-buckets",
+        sw,
+        "group_id=2,command_bucket_id=last,bucket=bucket_id:9,actions=output:2",
+    ]);
+    ofctl(&[
+        "insert-buckets",
+        sw,
+        "group_id=2,command_bucket_id=first,bucket=bucket_id:8,actions=output:1",
+    ]);
+    ofctl(&["remove-buckets", sw, "group_id=2,command_bucket_id=0"]);
+    ofctl(&["add-flow", sw, "in_port=1,actions=group:3"]);
+    ofctl(&["add-flow", sw, "table=3,reg0=7,actions=clone(group:2),group:4"]);
+    let told = printed(&["dump-groups", sw]);
+    let lines: Vec<&str> = told.lines().map(str::trim).collect();
+    assert_eq!(
+        lines[1..],
+        [
+            "group_id=1,type=select,selection_method=hash,fields(ip_src,tcp_dst=65280),bucket=bucket_id:5,weight:3,watch_port:2,actions=output:2,bucket=bucket_id:0,weight:1,actions=load:0x7->NXM_NX_REG0[],resubmit(,3)",
+            "group_id=2,type=all,bucket=bucket_id:8,actions=output:1,bucket=bucket_id:1,actions=output:3,bucket=bucket_id:9,actions=output:2",
+            "group_id=3,type=indirect,bucket=bucket_id:0,actions=group:2",
+            "group_id=4,type=ff,bucket=bucket_id:0,watch_port:1,actions=output:1,bucket=bucket_id:1,watch_group:2,actions=output:2",
+            "group_id=5,type=select,selection_method=dp_hash,selection_method_param=5,bucket=bucket_id:1,weight:100,actions=ct(commit,table=2,zone=7,nat(dst=10.0.0.1:80))",
+        ],
+        "{told}"
+    );
+    assert_eq!(printed(&["dump-groups", sw, "3"]).lines().count(), 2);
+    let flows = printed(&["dump-flows", sw]);
+    assert!(flows.contains("in_port=1 actions=group:3"), "{flows}");
+    assert!(flows.contains("reg0=0x7 actions=clone(group:2),group:4"), "{flows}");
+    let stats = printed(&["dump-group-stats", sw]);
+    assert!(stats.contains("group_id=3,") && stats.contains("ref_count=1"), "{stats}");
+    let features = printed(&["dump-group-features", sw]);
+    assert!(features.contains("Types:  0xf") && features.contains("mod_tp_dst"), "{features}");
+    // The same groups by a version that has them, and back.
+    let of13 = printed(&["-O", "OpenFlow13", "dump-groups", sw]);
+    assert!(of13.contains("group_id=5") && of13.contains("ct(commit"), "{of13}");
+    ofctl(&[
+        "-O",
+        "OpenFlow15",
+        "mod-group",
+        sw,
+        "group_id=4,type=all,bucket=set_field:5->eth_src,set_queue:2,output:1",
+    ]);
+    let of10 = printed(&["dump-groups", sw, "4"]);
+    assert!(of10.contains("mod_dl_src:00:00:00:00:00:05,set_queue:2,output:1"), "{of10}");
+    // What is refused says why.
+    for (arguments, why) in [
+        (["add-group", sw, "group_id=2,type=all,bucket=output:1"], "GROUP_EXISTS"),
+        (["mod-group", sw, "group_id=99,type=all,bucket=output:1"], "UNKNOWN_GROUP"),
+        (["remove-buckets", sw, "group_id=2,command_bucket_id=77"], "UNKNOWN_BUCKET"),
+        (["add-flow", sw, "actions=group:99"], "BAD_OUT_GROUP"),
+    ] {
+        let said = printed(&arguments);
+        assert!(said.contains(why), "{arguments:?}: {said}");
+    }
+    ofctl(&["--may-create", "mod-group", sw, "group_id=99,type=all,bucket=output:1"]);
+    ofctl(&["del-groups", sw, "group_id=3"]);
+    assert!(!printed(&["dump-flows", sw]).contains("in_port=1"), "the entry went with its group");
+    ofctl(&["del-groups", sw]);
+    assert_eq!(printed(&["dump-groups", sw]).lines().count(), 1);
+}
+
+/// The flow entries as they are.
+fn entries(bed: &Bed) -> Vec<FlowStats> {
+    let body = MultipartRequestBody::Flow(FlowStatsRequest::all());
+    let request = Message::MultipartRequest(MultipartRequest { more: false, body });
+    let replies = bed.agent.lock().unwrap().handle(Version::V13, request).unwrap();
+    let listed = replies.into_iter().flat_map(|message| match message {
+        Message::MultipartReply(MultipartReply {
+            body: MultipartReplyBody::Flow(list), ..
+        }) => list,
+        other => panic!("{other:?}"),
+    });
+    listed.collect()
+}
+
+/// It cannot name the fields `sf_*`. Entries that match or set them are listed with notes, and come back with them.
+#[test]
+fn fields_that_it_does_not_know_do_not_end_a_dump() {
+    if !is_installed() {
+        return;
+    }
+    const LINES: [&str; 4] = [
+        "priority=9,sf_stage=1,sf_metadata=0x3 actions=output:3",
+        "priority=8,in_port=1 actions=set_field:0x5->sf_metadata,output:2",
+        "priority=7,sf_stage=2 actions=drop",
+        "priority=6,in_port=2 actions=output:1",
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    let (bed, target) = bed_at(dir.path());
+    let sw = target.as_str();
+    for line in LINES {
+        let flow = parse_flow(line, &Context::new(Version::V13)).unwrap();
+        let added = bed.agent.lock().unwrap().handle(Version::V13, Message::FlowMod(flow));
+        added.unwrap_or_else(|refusal| panic!("{line}: {refusal}"));
+    }
+    for protocol in ["OpenFlow10", "OpenFlow13", "OpenFlow14", "OpenFlow15"] {
+        let dump = printed(&["-O", protocol, "--no-stats", "dump-flows", sw]);
+        let count = |what: &str| dump.lines().filter(|line| line.contains(what)).count();
+        assert_eq!((count("priority="), count("note:73.66.5f")), (4, 3), "{protocol}: {dump}");
+        assert!(dump.contains("priority=6,in_port=2 actions=output:1"), "{protocol}: {dump}");
+        // What it has dumped it adds again.
+        let file = dir.path().join("dumped");
+        std::fs::write(
+            &file,
+            dump.lines()
+                .filter(|l| l.contains("actions="))
+                .fold(String::new(), |all, line| all + line + "\n"),
+        )
+        .unwrap();
+        ofctl(&["-O", protocol, "del-flows", sw]);
+        ofctl(&["-O", protocol, "add-flows", sw, file.to_str().unwrap()]);
+        assert_eq!(bed.flows(), 4, "{protocol}");
+        let listed = entries(&bed);
+        for line in LINES {
+            let flow = parse_flow(line, &Context::new(Version::V13)).unwrap();
+            let same = |entry: &FlowStats| {
+                entry.priority == flow.priority
+                    && entry.matching == flow.matching
+                    && entry.instructions == flow.instructions
+            };
+            assert!(listed.iter().any(same), "{protocol}: {line}: {listed:?}");
+        }
+    }
 }

@@ -103,23 +103,40 @@ pub fn is_partial(action: &Action) -> bool {
     matches!(action, Action::SetField(f) if f.mask.is_some_and(|m| m & all(f.field) != all(f.field)))
 }
 
+/// One of 1.0's settings of fields, which name no version of IP and no protocol.
+fn is_v10_setting(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::SetVlanVid(_)
+            | Action::SetVlanPcp(_)
+            | Action::SetNwSrc(_)
+            | Action::SetNwDst(_)
+            | Action::SetNwTos(_)
+            | Action::SetTpSrc(_)
+            | Action::SetTpDst(_)
+    )
+}
+
 /// A bucket's actions in the order in which they are done.
 ///
 /// What an action set can hold is one: of each kind the last, in the set's order, and no output beside a
 /// group (1.3.5 §5.6.1, §5.10). Open vSwitch has more than that, and so has this:
-/// copies of fields and settings of some bits stand where the set has settings, in the order of the
-/// list, and one `resubmit` or `ct` where it has its output. A bucket with anything else is a list, done
+/// copies of fields, settings of some bits and 1.0's settings stand where the set has settings, in the order of
+/// the list, and one `resubmit` or `ct` where it has its output. A bucket with anything else is a list, done
 /// as it is written.
 pub fn as_bucket(actions: &[Action]) -> Vec<&Action> {
     let ahead = |a: &Action| matches!(a, Action::Resubmit { .. } | Action::Ct(_));
-    let sets = |a: &Action| matches!(a, Action::SetField(_) | Action::CopyField(_));
+    let sets =
+        |a: &Action| is_v10_setting(a) || matches!(a, Action::SetField(_) | Action::CopyField(_));
     let held = |a: &Action| set_key(a).is_some() || ahead(a) || sets(a);
     let ends = |a: &&Action| ahead(a) || matches!(a, Action::Output { .. } | Action::Group(_));
     let leads = actions.iter().any(ahead);
     if !actions.iter().all(held) || leads && actions.iter().filter(ends).count() > 1 {
         return actions.iter().collect();
     }
-    if !leads && !actions.iter().any(|a| is_partial(a) || matches!(a, Action::CopyField(_))) {
+    let in_order =
+        |a: &Action| is_partial(a) || is_v10_setting(a) || matches!(a, Action::CopyField(_));
+    if !leads && !actions.iter().any(in_order) {
         return as_set(actions);
     }
     let place = |a: &Action| match a {

@@ -150,9 +150,12 @@ pub(crate) fn bytes(features: &TableFeatures) -> usize {
     64 + features.properties.iter().map(|p| 16 + property(p)).sum::<usize>()
 }
 
-/// What groups can do.
-pub(crate) fn groups(config: &AgentConfig) -> GroupFeatures {
-    let actions = ActionType::STANDARD.iter().fold(0, |bits, t| bits | 1 << t.wire());
+/// What groups can do, with actions by the version's numbers.
+pub(crate) fn groups(config: &AgentConfig, version: Version) -> GroupFeatures {
+    let actions = match version {
+        Version::V10 => ACTIONS_V10,
+        _ => ActionType::STANDARD.iter().fold(0, |bits, t| bits | 1 << t.wire()),
+    };
     GroupFeatures {
         types: 0b1111,
         capabilities: GroupCapabilities::SELECT_WEIGHT

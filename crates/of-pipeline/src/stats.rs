@@ -128,7 +128,7 @@ impl Agent {
                 send_all(stats.into_iter().map(|stats| (stats, 48)), Reply::Queue, reply);
             }
             Request::GroupFeatures => {
-                single(Reply::GroupFeatures(features::groups(&self.env.config)), reply);
+                single(Reply::GroupFeatures(features::groups(&self.env.config, version)), reply);
             }
             Request::MeterFeatures => {
                 single(Reply::MeterFeatures(features::meters(&self.env.config)), reply);

@@ -274,6 +274,23 @@ impl ErrorCode {
         ErrorCode::from_wire(Version::V14, 17, code)
     }
 
+    /// The pair of an error of Nicira's that 1.0 sends instead: groups are Nicira's there, and so are their errors.
+    pub fn nicira_v10(self) -> Option<(u16, u16)> {
+        match self.exact_wire(Version::V15)? {
+            pair @ ((2, 9) | (6, _)) => Some(pair),
+            // As 1.3 numbers those that it has.
+            (14, code @ 0..=2) => Some((13, code + 2)),
+            pair @ (14, _) => Some(pair),
+            _ => None,
+        }
+    }
+
+    /// The error of [`ErrorCode::nicira_v10`].
+    pub fn from_nicira_v10(error_type: u16, code: u16) -> Option<ErrorCode> {
+        let pair = Some((error_type, code));
+        ErrorCode::ALL.iter().copied().find(|known| known.nicira_v10() == pair)
+    }
+
     /// The Open Networking Foundation's experimenter id.
     pub const ONF: u32 = 0x4f4e_4600;
 
@@ -429,6 +446,14 @@ mod tests {
                 }
             }
         }
+        for &code in ErrorCode::ALL {
+            if let Some((t, c)) = code.nicira_v10() {
+                assert_eq!(ErrorCode::from_nicira_v10(t, c), Some(code), "{code}");
+                assert_eq!(code.exact_wire(Version::V10), None, "{code}");
+            }
+        }
+        assert_eq!(ErrorCode::GmfcBucketExists.nicira_v10(), Some((6, 16)));
+        assert_eq!(ErrorCode::BpcBadValue.nicira_v10(), Some((13, 4)));
         assert_eq!(ErrorCode::from_wire(Version::V13, 14, 0), None);
         assert_eq!(ErrorCode::FmfcTableFull.to_string(), "OFPFMFC_TABLE_FULL");
         assert_eq!(ErrorCode::from_name("OFPRRFC_STALE"), Some(ErrorCode::RrfcStale));

@@ -1,8 +1,9 @@
-//! Groups and their buckets (1.3.5 §7.3.4.2, §7.3.5.7 to §7.3.5.9). 1.0 has none.
+//! Groups and their buckets (1.3.5 §7.3.4.2, §7.3.5.7 to §7.3.5.9). 1.0 has them by Nicira's messages.
 
 use crate::action::Actions;
 use crate::field::FieldId;
 use crate::ids::{Age, GroupId, PortNo};
+use crate::version::Version;
 use bitflags::bitflags;
 
 /// How a group uses its buckets.
@@ -29,9 +30,9 @@ pub enum GroupModCommand {
     AddOrModify,
     /// Delete it, with all flow entries that use it.
     Delete,
-    /// Add buckets to it (1.5).
+    /// Add buckets to it (1.5, and 1.0 by Nicira's message).
     InsertBucket,
-    /// Take buckets from it (1.5).
+    /// Take buckets from it (1.5, and 1.0 by Nicira's message).
     RemoveBucket,
 }
 
@@ -50,10 +51,16 @@ impl BucketId {
     pub const ALL: BucketId = BucketId(0xffff_ffff);
 }
 
+/// Whether buckets have numbers and what can be asked of one of them, and whether a group says how it chooses: from 1.5 on,
+/// and in 1.0, whose groups are Nicira's in the form of 1.5.
+pub(crate) fn names_buckets(version: Version) -> bool {
+    version >= Version::V15 || version == Version::V10
+}
+
 /// One way out of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Bucket {
-    /// Its number, unique in its group; its place, from 0 on, before 1.5.
+    /// Its number, unique in its group; its place, from 0 on, in 1.3 and 1.4.
     pub id: BucketId,
     /// Its share in a select group.
     pub weight: u16,

@@ -18,7 +18,8 @@
 //! Nicira's `note`, whose octets are the action as flows have it, `softflow(NAME,ARG)`, and zeros. Such a note is
 //! this action in requests, too: what a client dumped, it can add again.
 //!
-//! The fields `sf_*` are OXMs of the class [`OXM_CLASS_SOFTFLOW`](crate::field::OXM_CLASS_SOFTFLOW).
+//! The fields `sf_*` are OXMs of the class [`OXM_CLASS_SOFTFLOW`](crate::field::OXM_CLASS_SOFTFLOW). Where flow entries are
+//! listed, they are told in notes, too.
 
 use std::fmt;
 

@@ -64,6 +64,7 @@ pub mod image;
 mod index;
 mod judge;
 mod lists;
+mod look;
 pub(crate) mod parse;
 mod pending;
 mod record;
@@ -337,6 +338,20 @@ impl Tracker {
         request: &Request,
         packet: &Packet<'_>,
     ) -> Option<Outcome> {
+        let (at, direction, error) = self.known_again(now_ns, request, packet)?;
+        if request.commit {
+            self.exec(at, request);
+        }
+        Some(self.outcome_again(at, direction, error))
+    }
+
+    /// The connection of a packet that was translated, which way it goes, and whether it is an error.
+    fn known_again(
+        &self,
+        now_ns: u64,
+        request: &Request,
+        packet: &Packet<'_>,
+    ) -> Option<(u32, Direction, bool)> {
         let (tuple, error) = match parse::subject(packet, request.zone, false) {
             Subject::Fragment { tuple, ident, first: false } => {
                 (self.fragments.renamed(&self.name_of(&tuple, ident))?, false)
@@ -346,8 +361,7 @@ impl Tracker {
             _ => return None,
         };
         // It left as the inverse of what the other side's answers come in as.
-        let back = tuple.inverted();
-        let (at, back) = self.find(&back, self.index.places(self.hasher.hash(&back)))?;
+        let (at, back) = self.holder(&tuple.inverted())?;
         if self.records[at as usize].deadline <= ticks(now_ns) {
             return None;
         }
@@ -355,53 +369,19 @@ impl Tracker {
             Direction::Original => Direction::Reply,
             Direction::Reply => Direction::Original,
         };
-        if request.commit {
-            self.exec(at, request);
-        }
+        Some((at, direction, error))
+    }
+
+    fn outcome_again(&self, at: u32, direction: Direction, error: bool) -> Outcome {
         let (original, reply) = self.tuples(at);
         let mut outcome = self.outcome(at, direction);
-        let (from, to) = match direction {
-            Direction::Original => (original, reply.inverted()),
-            Direction::Reply => (reply, original.inverted()),
-        };
+        let (from, to) = nat::ways(&original, &reply, direction);
         outcome.state |= nat::changed(&from, &to);
         if error {
             let kept = CtState::REPLY | CtState::SOURCE_NAT | CtState::DESTINATION_NAT;
             outcome.state = CtState(outcome.state.0 & kept.0) | CtState::RELATED | CtState::TRACKED;
         }
-        Some(outcome)
-    }
-
-    /// What would be said of a packet, with nothing changed, kept or translated; the rules of the
-    /// packet's own protocol are left out, and a later fragment is nobody's.
-    pub fn look(&self, now_ns: u64, zone: u16, packet: &Packet<'_>) -> Outcome {
-        let invalid = Outcome { state: CtState::INVALID | CtState::TRACKED, ..Outcome::default() };
-        let subject = parse::subject(packet, zone, self.config.check_checksums);
-        let (tuple, error) = match subject {
-            Subject::Untracked => return Outcome::default(),
-            Subject::Flow { tuple, .. } | Subject::Fragment { tuple, first: true, .. } => {
-                (tuple, false)
-            }
-            Subject::Error { tuple } => (tuple, true),
-            _ => return invalid,
-        };
-        let found = self.find(&tuple, self.index.places(self.hasher.hash(&tuple)));
-        let alive = |at: u32| self.records[at as usize].deadline > ticks(now_ns);
-        match found.filter(|(at, _)| alive(*at)) {
-            Some((at, direction)) => {
-                let mut outcome = self.outcome(at, direction);
-                if error {
-                    let reply = CtState(outcome.state.0 & CtState::REPLY.0);
-                    outcome.state = CtState::RELATED | CtState::TRACKED | reply;
-                }
-                outcome
-            }
-            None if error || tuple.role == Role::Reply => invalid,
-            None => {
-                let state = CtState::NEW | CtState::TRACKED;
-                Outcome { state, original: Some(tuple), ..Outcome::default() }
-            }
-        }
+        outcome
     }
 
     fn show(&self, at: u32, now: u32) -> Connection {

@@ -43,7 +43,7 @@ mod mapping;
 mod tests;
 mod translate;
 
-use crate::conntrack::{CtState, Drop, Role, Tuple};
+use crate::conntrack::{CtState, Direction, Drop, Role, Tuple};
 use crate::packet::{Checksum, Fragment, Packet};
 use crate::random::Random;
 use foldhash::fast::FixedState;
@@ -200,6 +200,16 @@ impl Pool {
     /// Blocks of ports in use, of how many.
     pub fn blocks(&self) -> Option<(usize, usize)> {
         self.blocks.as_ref().map(|blocks| (blocks.total - blocks.free.len(), blocks.total))
+    }
+
+    /// Whether senders have blocks of its ports.
+    pub(crate) fn is_of_blocks(&self) -> bool {
+        self.blocks.is_some()
+    }
+
+    /// The same addresses and ports, for a trial: without what is bound.
+    pub(crate) fn unbound(&self) -> Pool {
+        Pool { blocks: None, exhausted: 0, ..*self }
     }
 
     /// Its first address, how many there are, whether they are IPv6's, and its ports: what it was made of.
@@ -555,6 +565,14 @@ fn address(bits: u128, v6: bool) -> IpAddr {
     if v6 { IpAddr::V6(bits.into()) } else { IpAddr::V4((bits as u32).into()) }
 }
 
+/// What a packet of a connection comes as, and what it leaves as.
+pub(crate) fn ways(original: &Tuple, reply: &Tuple, direction: Direction) -> (Tuple, Tuple) {
+    match direction {
+        Direction::Original => (*original, reply.inverted()),
+        Direction::Reply => (*reply, original.inverted()),
+    }
+}
+
 /// A connection that wants an address and port.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Newcomer {
@@ -715,7 +733,7 @@ pub(crate) fn rewrite(packet: &mut Packet<'_>, from: &Tuple, to: &Tuple) -> Resu
 
 /// Changes an error that goes the way of `from`, and the packet that it quotes. None if that is cut
 /// short.
-fn rewrite_error(packet: &mut Packet<'_>, from: &Tuple, to: &Tuple) -> Option<()> {
+pub(crate) fn rewrite_error(packet: &mut Packet<'_>, from: &Tuple, to: &Tuple) -> Option<()> {
     let at = packet.at;
     let (l4, end) = (at.l4 as usize, at.end as usize);
     if !from.v6 && packet.frame.get(l4) == Some(&icmpv4::REDIRECT) {

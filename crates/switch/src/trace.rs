@@ -1,6 +1,7 @@
 //! What would happen to a packet, step by step, by the version in force. Nothing is sent, counted or
-//! learnt; meters are taken as green, registers as they are, the connection tracker says what it knows. Services that flows
-//! name would remember the packet, so they are not called: [`Traced::not_called`] names them.
+//! learnt; meters are taken as green, registers as they are. The connection tracker says what it knows, and translates the
+//! packet as it would, but keeps nothing. Services that flows name would remember the packet, so they are not called:
+//! [`Traced::not_called`] names them.
 
 use crate::switch::Switch;
 use datapath::engine::{Forward, Scratch};

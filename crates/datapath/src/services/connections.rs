@@ -422,10 +422,19 @@ impl Service for Connections {
         packet.checksum = checksum(call.csum);
         let mut inner = self.lock();
         if call.look {
-            let outcome = inner.tracker.look(call.now_ns, zone, &packet);
+            let nat = match call.service.edits && !again {
+                true => inner.nat(&nat_values_of(call.args)),
+                false => Some(Nat::None),
+            };
+            let Some(nat) = nat else { return false };
+            request.nat = nat;
+            let outcome = match again {
+                true => inner.tracker.look_again(call.now_ns, &request, &packet, said),
+                false => inner.tracker.look(call.now_ns, &request, &mut packet),
+            };
             drop(inner);
             tell(results, zone, &outcome);
-            return true;
+            return outcome.drop.is_none();
         }
         let known = match again {
             true => inner.tracker.again(call.now_ns, &request, &packet),
@@ -435,9 +444,7 @@ impl Service for Connections {
             Some(outcome) => outcome,
             None => {
                 if call.service.edits {
-                    let values = call.args.get(ARGS.len()..).unwrap_or_default();
-                    let values: SmallVec<[u128; 5]> = values.iter().map(Bits::low_u128).collect();
-                    match inner.nat(&values) {
+                    match inner.nat(&nat_values_of(call.args)) {
                         Some(nat) => request.nat = nat,
                         // No such addresses: as if all of them were taken.
                         None => return false,
@@ -500,6 +507,11 @@ fn nat_values(args: &[u64]) -> [u128; 5] {
     let word = |at: usize| u128::from(args.get(WORDS + at).copied().unwrap_or(0));
     let wide = |at: usize| word(at) | word(at + 1) << 64;
     [word(0), wide(1), wide(3), word(5), word(6)]
+}
+
+/// The same by arguments that are not cut into words.
+fn nat_values_of(args: &[Bits]) -> SmallVec<[u128; 5]> {
+    args.get(ARGS.len()..).unwrap_or_default().iter().map(Bits::low_u128).collect()
 }
 
 /// Of a packet that is of no connection.
@@ -615,6 +627,10 @@ mod tests {
         }
 
         fn send(&self, frame: &[u8], values: &[u128], edits: bool) -> Told {
+            self.ask(frame, values, edits, false)
+        }
+
+        fn ask(&self, frame: &[u8], values: &[u128], edits: bool, look: bool) -> Told {
             let service = declared(edits);
             let args: Vec<Bits> = service
                 .args
@@ -631,7 +647,7 @@ mod tests {
                 packet: &mut packet,
                 csum: Csum::None,
                 now_ns: 1,
-                look: false,
+                look,
                 news: None,
             };
             let passes = self.connections.call(call, &mut results);
@@ -691,6 +707,40 @@ mod tests {
         // The port is taken, and it is the only one.
         let other = Frame::tcp((v4(4), 1000), b, Tcp::SYN, (1, 0), 0).bytes();
         assert!(!fresh.send(&other, &rule(1000), true).0);
+    }
+
+    /// A trace sees the packet as it would leave, at this call and at a further one, and no connection is kept.
+    #[test]
+    fn a_look_shows_the_translation_and_keeps_no_connection() {
+        let bed = Bed::new();
+        let (a, b, out) = ((v4(1), 1000), (v4(2), 80), (v4(9), 1000));
+        let syn = Frame::tcp(a, b, Tcp::SYN, (1, 0), 0).bytes();
+        let address = u128::from(u32::from(Ipv4Addr::new(10, 0, 0, 9)));
+        let rule = |state: u128| {
+            let mut values = vec![3, flags::COMMIT.into(), 7, 0xff, 0, 0, state, 3];
+            values.extend([kind::SOURCE.into(), address, address, 1000, 1000]);
+            values
+        };
+        for _ in 0..2 {
+            let told = bed.ask(&syn, &rule(0), true, true);
+            assert_eq!((told.0, &*told.1, told.2), (true, "+new+trk+snat", 7));
+            assert_eq!(told.4, Frame::tcp(out, b, Tcp::SYN, (1, 0), 0).bytes());
+            assert!(checksums_are_right(&told.4));
+            let again = bed.ask(&told.4, &rule(0x61), true, true);
+            assert_eq!((again.0, &*again.1, &again.4), (true, "+new+trk+snat", &told.4));
+            assert!(bed.connections.list(1, 10, &|_| true).is_empty());
+        }
+        assert_eq!(
+            bed.send(&syn, &rule(0), true).4,
+            Frame::tcp(out, b, Tcp::SYN, (1, 0), 0).bytes()
+        );
+        let answer = Frame::tcp(b, out, Tcp::SYN | Tcp::ACK, (7, 2), 0).bytes();
+        let told = bed.ask(&answer, &[3], true, true);
+        assert_eq!((&*told.1, told.2), ("+est+rpl+trk+dnat", 7));
+        assert_eq!(told.4, Frame::tcp(b, a, Tcp::SYN | Tcp::ACK, (7, 2), 0).bytes());
+        // The only port is taken.
+        let other = Frame::tcp((v4(4), 1000), b, Tcp::SYN, (1, 0), 0).bytes();
+        assert!(!bed.ask(&other, &rule(0), true, true).0);
     }
 
     #[test]

@@ -187,6 +187,41 @@ fn sources_and_destinations_are_translated_both_ways() {
     assert_eq!(bed.receive(2), frame(service, c, Flags::SYN | Flags::ACK, (9, 6)));
 }
 
+/// A trace shows the address and port that a packet would leave with, by each engine, and opens nothing.
+#[test]
+fn a_trace_shows_what_a_translation_makes_of_a_packet() {
+    for engine in [switch::EngineKind::Interp, switch::EngineKind::default()] {
+        let mut bed = Bed::by(engine, program(), 3);
+        for line in [
+            "in_port=1,tcp,ct_state=-trk actions=ct(table=1,zone=1,nat)",
+            "in_port=2,tcp,ct_state=-trk actions=ct(table=1,zone=1,nat)",
+            "table=1,in_port=1,tcp,ct_state=+new actions=ct(commit,zone=1,nat(src=10.0.0.100:5000-5100),exec(load:7->NXM_NX_CT_MARK[])),2",
+            "table=1,in_port=2,tcp,ct_state=+est,ct_mark=7 actions=1",
+            "table=1,in_port=2,tcp,ct_state=+new actions=ct(commit,zone=1,nat(dst=10.0.0.1:8080),table=2)",
+            "table=2,tcp,ct_state=+new+dnat,nw_dst=10.0.0.1 actions=3",
+        ] {
+            drop(bed.ok(flow(line)));
+        }
+        let (a, b) = ((v4(1), 5050), (v4(2), 80));
+        let frame = |src, dst, flags, numbers| Frame::tcp(src, dst, flags, numbers, 0).bytes();
+        let syn = frame(a, b, Flags::SYN, (1, 0));
+        let trace = |bed: &Bed, port, frame: &[u8]| bed.agent.switch().trace(port, frame).outputs;
+        let told = trace(&bed, 1, &syn);
+        assert_eq!(told, trace(&bed, 1, &syn), "nothing was kept");
+        bed.send(1, &syn);
+        let out = bed.receive(2);
+        assert_eq!(told, [(2, out.clone())], "the port that it then has");
+        assert!(checksums_are_right(&out));
+        let outside = (v4(100), u16::from_be_bytes([out[34], out[35]]));
+        let answer = frame(b, outside, Flags::SYN | Flags::ACK, (7, 2));
+        assert_eq!(trace(&bed, 2, &answer), [(1, frame(b, a, Flags::SYN | Flags::ACK, (7, 2)))]);
+        // To a server inside, and on in a table that looks for what the translation made.
+        let (c, service) = ((v4(3), 4000), (v4(50), 80));
+        let told = trace(&bed, 2, &frame(c, service, Flags::SYN, (5, 0)));
+        assert_eq!(told, [(3, frame(c, (v4(1), 8080), Flags::SYN, (5, 0)))]);
+    }
+}
+
 /// A packet of either direction is looked up as its connection's first one was, and stays what it is.
 #[test]
 fn a_resubmit_sees_a_packet_as_its_connection_s_first_one() {

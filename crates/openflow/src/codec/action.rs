@@ -2,7 +2,7 @@
 
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss, NICIRA, nicira, oxm, oxs, softflow};
+use super::{Encode, Loss, NICIRA, nicira, own_fields, oxm, oxs, softflow};
 use crate::action::{
     Action, ActionType, Actions, CopyField, ExperimenterAction, ExperimenterInstruction,
     Instruction, InstructionType, Instructions, SetField, StatTrigger, StatTriggerFlags,
@@ -133,6 +133,9 @@ fn decode_experimenter(version: Version, mut r: Reader<'_>, depth: usize) -> Res
     if experimenter == NICIRA {
         let action = nicira::decode_action(version, r, depth)?;
         let Action::Note(note) = &action else { return Ok(action) };
+        if let Some(bytes) = note.strip_prefix(own_fields::ACTION) {
+            return Ok(decode_noted(version, bytes, depth).unwrap_or(action));
+        }
         let own = softflow::of_note(note).map(|own| Action::Softflow(Box::new(own)));
         return Ok(own.unwrap_or(action));
     }
@@ -141,6 +144,18 @@ fn decode_experimenter(version: Version, mut r: Reader<'_>, depth: usize) -> Res
     }
     let data = r.rest().to_vec();
     Ok(Action::Experimenter(Box::new(ExperimenterAction { experimenter, data })))
+}
+
+/// The action that a note is, if it names one of the fields that others do not know.
+fn decode_noted(version: Version, bytes: &[u8], depth: usize) -> Option<Action> {
+    let length = usize::from(u16::from_be_bytes(*bytes.get(2..4)?.first_chunk()?));
+    let mut list = Reader::new(bytes.get(..length)?, 0, "action of a note", ErrorCode::BacBadLen);
+    let r = element(&mut list, "action of a note", ErrorCode::BacBadLen).ok()?;
+    let action = match version {
+        Version::V10 => decode_action_10(r, depth),
+        _ => decode_action_13(version, r, depth),
+    };
+    action.ok().filter(own_fields::are_named_by)
 }
 
 fn decode_set_field(version: Version, mut r: Reader<'_>) -> Result<Action> {
@@ -407,6 +422,18 @@ pub(super) fn encode_actions(
     loss: Loss,
 ) -> Encode {
     for action in actions {
+        if loss == Loss::LeaveOut && own_fields::are_named_by(action) {
+            let mut note = own_fields::ACTION.to_vec();
+            encode_actions(
+                &mut note,
+                version,
+                std::slice::from_ref(action),
+                matching,
+                Loss::Refuse,
+            )?;
+            nicira::encode_action(buf, &Action::Note(note));
+            continue;
+        }
         if let Action::Clone(inner) = action {
             let start = nicira::begin_clone(buf);
             encode_actions(buf, version, inner, matching, loss)?;

@@ -1,22 +1,25 @@
-//! Group-mod, and groups in multipart messages (1.5.1 §7.3.4.3; 1.3.5 §7.3.4.2). 1.0 has none.
+//! Group-mod, and groups in multipart messages (1.5.1 §7.3.4.3; 1.3.5 §7.3.4.2).
+//!
+//! 1.0 has none of its own; Nicira's messages say there what 1.5's say, with 1.0's actions and NXM's headers.
 
-use super::Encode;
-use super::Loss;
 use super::action::{decode_actions, encode_actions};
-use super::property;
 use super::reader::{Reader, Result};
 use super::writer::Put;
+use super::{Encode, Loss, NICIRA, nicira, property};
 use crate::error::ErrorCode;
 use crate::field::{FieldId, OxmHeader};
 use crate::group::{
     Bucket, BucketId, BucketStats, GroupCapabilities, GroupDesc, GroupFeatures, GroupMod,
-    GroupModCommand, GroupStats, GroupType, Selection, SelectionMethod,
+    GroupModCommand, GroupStats, GroupType, Selection, SelectionMethod, names_buckets,
 };
 use crate::ids::{Age, GroupId, PortNo};
 use crate::version::Version;
 
 /// Open vSwitch's command of `--may-create`.
 const ADD_OR_MODIFY: u16 = 0x8000;
+
+/// `NXT_GROUP_MOD`: 1.0's group-mod, which is Nicira's.
+pub(super) const NX_GROUP_MOD: u32 = 31;
 
 const TYPES: [GroupType; 4] =
     [GroupType::All, GroupType::Select, GroupType::Indirect, GroupType::FastFailover];
@@ -43,12 +46,12 @@ pub(super) fn decode_mod(version: Version, r: &mut Reader<'_>) -> Result<GroupMo
         0 => GroupModCommand::Add,
         1 => GroupModCommand::Modify,
         2 => GroupModCommand::Delete,
-        3 if version >= Version::V15 => GroupModCommand::InsertBucket,
-        5 if version >= Version::V15 => GroupModCommand::RemoveBucket,
+        3 if names_buckets(version) => GroupModCommand::InsertBucket,
+        5 if names_buckets(version) => GroupModCommand::RemoveBucket,
         ADD_OR_MODIFY => GroupModCommand::AddOrModify,
         _ => {
             let code = ErrorCode::GmfcBadCommand;
-            let right = if version >= Version::V15 { "0 to 3 or 5" } else { "0 to 2" };
+            let right = if names_buckets(version) { "0 to 3 or 5" } else { "0 to 2" };
             return Err(r.bad_value(code, "group-mod command", number, right));
         }
     };
@@ -56,12 +59,12 @@ pub(super) fn decode_mod(version: Version, r: &mut Reader<'_>) -> Result<GroupMo
     let group_type = type_from_wire(r, number)?;
     r.skip(1)?;
     let group_id = GroupId(r.u32()?);
-    let (command_bucket, selection, buckets) = if version >= Version::V15 {
+    let (command_bucket, selection, buckets) = if names_buckets(version) {
         let length = usize::from(r.u16()?);
         r.skip(2)?;
         let command_bucket = BucketId(r.u32()?);
         let mut list = r.sub(length, "bucket list", ErrorCode::GmfcBadBucket)?;
-        let buckets = decode_buckets_15(&mut list, group_type)?;
+        let buckets = decode_named_buckets(version, &mut list, group_type)?;
         (command_bucket, group_properties(version, r, group_type)?, buckets)
     } else {
         (BucketId::ALL, None, decode_buckets(version, r)?)
@@ -136,13 +139,17 @@ fn decode_selection(version: Version, r: &mut Reader<'_>) -> Result<Selection> {
             return Err(bad(r, "fields' bytes of selection_method dp_hash", r.left() as u128, "0"));
         }
         let header = OxmHeader(r.u32()?);
-        let known = header.field().filter(|id| id.info().since <= version && !header.has_mask());
-        let Some(id) = known.filter(|id| header.length() == usize::from(id.info().bytes)) else {
+        let known = selected(version, header).filter(|_| !header.has_mask());
+        let Some((id, _)) = known.filter(|(_, bytes)| header.length() == *bytes) else {
             let right = "a known field's header without the mask bit";
             return Err(bad(r, "OXM header in selection_method's fields", header.0.into(), right));
         };
-        let mask = r.number(header.length())?;
-        if mask & !id.all_bits() != 0 && mask != u128::MAX >> (128 - 8 * header.length() as u32) {
+        let mut mask = r.number(header.length())?;
+        let whole = mask == u128::MAX >> (128 - 8 * header.length() as u32);
+        if whole {
+            mask = id.all_bits();
+        }
+        if mask & !id.all_bits() != 0 {
             return Err(bad(r, "mask of a field of selection_method", mask, "bits of the field"));
         }
         if fields.iter().any(|(field, _)| *field == id) {
@@ -153,9 +160,18 @@ fn decode_selection(version: Version, r: &mut Reader<'_>) -> Result<Selection> {
                 "each once",
             ));
         }
-        fields.push((id, mask & id.all_bits()));
+        fields.push((id, mask));
     }
     Ok(Selection { method, param, fields })
+}
+
+/// The field of a header in the version, and the bytes of its mask. 1.0 has NXM's headers.
+fn selected(version: Version, header: OxmHeader) -> Option<(FieldId, usize)> {
+    if version == Version::V10 {
+        return nicira::field_of(header);
+    }
+    let id = header.field().filter(|id| id.info().since <= version)?;
+    Some((id, usize::from(id.info().bytes)))
 }
 
 /// A method's name as a number of its bytes.
@@ -173,9 +189,12 @@ fn encode_selection(buf: &mut Vec<u8>, version: Version, selection: &Selection) 
     buf.extend_from_slice(&method_number(selection.method.name()).to_be_bytes());
     buf.put_u64(selection.param);
     for (field, mask) in &selection.fields {
-        let header = OxmHeader::in_version(*field, false, version);
+        let header = match version {
+            Version::V10 => nicira::header_of(*field, false).0,
+            _ => OxmHeader::in_version(*field, false, version),
+        };
         buf.put_u32(header.0);
-        buf.extend_from_slice(&mask.to_be_bytes()[16 - header.length()..]);
+        buf.put_number(*mask, header.length());
     }
     property::end(buf, at);
 }
@@ -196,9 +215,13 @@ fn decode_buckets(version: Version, r: &mut Reader<'_>) -> Result<Vec<Bucket>> {
     Ok(buckets)
 }
 
-/// Reads buckets of 1.5, whose weight and watches are properties (1.5.1 §7.3.4.3). Without a weight, a select
+/// Reads buckets with numbers, whose weight and watches are properties (1.5.1 §7.3.4.3). Without a weight, a select
 /// group's bucket has 1.
-fn decode_buckets_15(r: &mut Reader<'_>, group_type: GroupType) -> Result<Vec<Bucket>> {
+fn decode_named_buckets(
+    version: Version,
+    r: &mut Reader<'_>,
+    group_type: GroupType,
+) -> Result<Vec<Bucket>> {
     let mut buckets = Vec::new();
     while !r.is_empty() {
         let mut r = r.element(0, 8, "bucket", ErrorCode::GmfcBadBucket)?;
@@ -220,7 +243,7 @@ fn decode_buckets_15(r: &mut Reader<'_>, group_type: GroupType) -> Result<Vec<Bu
             ));
         }
         let mut actions = r.sub(length, "bucket's action list", ErrorCode::GmfcBadBucket)?;
-        bucket.actions = decode_actions(Version::V15, &mut actions)?;
+        bucket.actions = decode_actions(version, &mut actions)?;
         while let Some((number, mut property)) = property::next(&mut r, "bucket property")? {
             match number {
                 0 => {
@@ -249,7 +272,7 @@ fn encode_buckets(
     for bucket in buckets {
         let start = buf.len();
         buf.put_u16(0);
-        if version >= Version::V15 {
+        if names_buckets(version) {
             buf.put_u16(0);
             buf.put_u32(bucket.id.0);
             let actions = buf.len();
@@ -283,12 +306,16 @@ fn encode_buckets(
 }
 
 pub(super) fn encode_mod(buf: &mut Vec<u8>, version: Version, m: &GroupMod) -> Encode {
+    if version == Version::V10 {
+        buf.put_u32(NICIRA);
+        buf.put_u32(NX_GROUP_MOD);
+    }
     buf.put_u16(match m.command {
         GroupModCommand::Add => 0,
         GroupModCommand::Modify => 1,
         GroupModCommand::Delete => 2,
         GroupModCommand::AddOrModify => ADD_OR_MODIFY,
-        _ if version < Version::V15 => {
+        _ if !names_buckets(version) => {
             return Loss::Refuse.leave_out(version, "insert or removal of buckets");
         }
         GroupModCommand::InsertBucket => 3,
@@ -297,7 +324,7 @@ pub(super) fn encode_mod(buf: &mut Vec<u8>, version: Version, m: &GroupMod) -> E
     buf.put_u8(type_to_wire(m.group_type));
     buf.pad(1);
     buf.put_u32(m.group_id.0);
-    if version < Version::V15 {
+    if !names_buckets(version) {
         if m.selection.is_some() {
             return Loss::Refuse.leave_out(version, "selection_method");
         }
@@ -321,11 +348,11 @@ pub(super) fn decode_desc(version: Version, list: &mut Reader<'_>) -> Result<Gro
     let group_type = type_from_wire(&r, number)?;
     r.skip(1)?;
     let group_id = GroupId(r.u32()?);
-    let (selection, buckets) = if version >= Version::V15 {
+    let (selection, buckets) = if names_buckets(version) {
         let length = usize::from(r.u16()?);
         r.skip(6)?;
         let mut list = r.sub(length, "bucket list", ErrorCode::BrcBadLen)?;
-        let buckets = decode_buckets_15(&mut list, group_type)?;
+        let buckets = decode_named_buckets(version, &mut list, group_type)?;
         (group_properties(version, &mut r, group_type)?, buckets)
     } else {
         (None, decode_buckets(version, &mut r)?)
@@ -339,7 +366,7 @@ pub(super) fn encode_desc(buf: &mut Vec<u8>, version: Version, m: &GroupDesc) ->
     buf.put_u8(type_to_wire(m.group_type));
     buf.pad(1);
     buf.put_u32(m.group_id.0);
-    if version >= Version::V15 {
+    if names_buckets(version) {
         let length_at = buf.len();
         buf.put_u16(0);
         buf.pad(6);
@@ -404,4 +431,154 @@ pub(super) fn encode_features(buf: &mut Vec<u8>, m: &GroupFeatures) {
     buf.put_u32(m.types);
     buf.put_u32(m.capabilities.bits());
     m.max_groups.iter().chain(&m.actions).for_each(|v| buf.put_u32(*v));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::Action;
+    use crate::codec::{decode, encode};
+    use crate::error::{ErrorKind, ErrorMessage};
+    use crate::ids::Xid;
+    use crate::message::Message;
+    use crate::multipart::{
+        MultipartReply, MultipartReplyBody, MultipartRequest, MultipartRequestBody,
+    };
+
+    fn bytes(text: &str) -> Vec<u8> {
+        let digits: Vec<char> = text.chars().filter(char::is_ascii_hexdigit).collect();
+        let byte = |pair: &[char]| u8::from_str_radix(&pair.iter().collect::<String>(), 16);
+        digits.chunks(2).map(|pair| byte(pair).expect("two digits")).collect()
+    }
+
+    /// Reads a message of 1.0, and writes it as it was.
+    fn read(text: &str) -> Message {
+        let bytes = bytes(text);
+        let (xid, message) = decode(Version::V10, &bytes).expect("it is read");
+        assert_eq!(encode(Version::V10, xid, &message).expect("it is written"), bytes);
+        message
+    }
+
+    /// As `ovs-ofctl` 3.1 sends them over 1.0.
+    #[test]
+    fn group_mods_of_1_0_are_nicira_s() {
+        let select = read(
+            "010400a800000008 000023200000001f 0000 01 00 00000001 0058 0000 ffffffff
+             0020 0008 00000005 0000000800020000 0000000800030000 0001000800000002
+             0038 0028 00000000 ffff0018000023200007001f000100040000000000000007
+             ffff001000002320000efff803000000 0000000800010000
+             ffff00300000154d 0000000100000000 68617368000000000000000000000000
+             0000000000000000 00000e04ffffffff",
+        );
+        let Message::GroupMod(m) = select else { panic!("{select:?}") };
+        assert_eq!((m.command, m.group_type), (GroupModCommand::Add, GroupType::Select));
+        let selection = m.selection.expect("it says how it chooses");
+        assert_eq!(selection.fields, [(FieldId::Ipv4Src, 0xffff_ffff)]);
+        let [first, second] = &m.buckets[..] else { panic!("{:?}", m.buckets) };
+        assert_eq!((first.id, first.weight, first.watch_port), (BucketId(5), 3, PortNo(2)));
+        assert!(matches!(second.actions[..], [Action::SetField(_), Action::Resubmit { .. }]));
+        let insert = read(
+            "0104003000000006 000023200000001f 0003 00 00 00000002 0010 0000 fffffffe
+             0010 0008 00000009 0000000800020000",
+        );
+        let Message::GroupMod(m) = insert else { panic!("{insert:?}") };
+        assert_eq!((m.command, m.command_bucket), (GroupModCommand::InsertBucket, BucketId::LAST));
+        let remove =
+            read("0104002000000006 000023200000001f 0005 00 00 00000002 0000 0000 00000009");
+        let Message::GroupMod(m) = remove else { panic!("{remove:?}") };
+        assert_eq!((m.command, m.command_bucket), (GroupModCommand::RemoveBucket, BucketId(9)));
+        let create = read(
+            "0104003000000006 000023200000001f 8000 00 00 00000016 0010 0000 ffffffff
+             0010 0008 00000000 0000000800010000",
+        );
+        assert!(
+            matches!(create, Message::GroupMod(m) if m.command == GroupModCommand::AddOrModify)
+        );
+    }
+
+    #[test]
+    fn requests_and_replies_about_groups_in_1_0_are_nicira_s() {
+        let asked = |text: &str| match read(text) {
+            Message::MultipartRequest(MultipartRequest { body, .. }) => body,
+            other => panic!("{other:?}"),
+        };
+        let told = |text: &str| match read(text) {
+            Message::MultipartReply(MultipartReply { body, .. }) => body,
+            other => panic!("{other:?}"),
+        };
+        let head = "0110002000000002 ffff0000 00002320";
+        let body = asked(&format!("{head} 00000008 00000000 00000002 00000000"));
+        assert_eq!(body, MultipartRequestBody::GroupDesc(GroupId(2)));
+        let body = asked(&format!("{head} 00000007 00000000 fffffffc 00000000"));
+        assert_eq!(body, MultipartRequestBody::Group(GroupId::ALL));
+        let body = asked("0110001800000002 ffff0000 00002320 00000009 00000000");
+        assert_eq!(body, MultipartRequestBody::GroupFeatures);
+        let body = told(
+            "0111005800000002 ffff0000 00002320 00000008 00000000
+             0040 00 00 00000002 0030 000000000000
+             0020 0018 00000000 0005001000112233 4455000000000000 0000000800010000
+             0010 0008 00000001 0000000800030000",
+        );
+        let MultipartReplyBody::GroupDesc(list) = body else { panic!("{body:?}") };
+        assert_eq!(list[0].buckets[1].actions, [Action::Output { port: PortNo(3), max_len: 0 }]);
+        let body = told(
+            "0111004000000002 ffff0000 00002320 00000009 00000000
+             0000000f 00000007 ffffff00ffffff00ffffff00ffffff00 00000fff00000fff00000fff00000fff",
+        );
+        assert!(matches!(body, MultipartReplyBody::GroupFeatures(f) if f.types == 0xf));
+        let body = told(
+            "0111006000000006 ffff0000 00002320 00000007 00000000
+             0048 0000 00000001 00000001 00000000 0000000000000009 0000000000000123
+             00000000 05f5e100 0000000000000009 0000000000000123 0000000000000000 0000000000000000",
+        );
+        let MultipartReplyBody::Group(list) = body else { panic!("{body:?}") };
+        assert_eq!((list[0].ref_count, list[0].buckets.len()), (1, 2));
+    }
+
+    #[test]
+    fn errors_about_groups_in_1_0_are_nicira_s() {
+        for (code, pair) in [
+            (ErrorCode::GmfcGroupExists, [0, 6, 0, 0]),
+            (ErrorCode::GmfcUnknownBucket, [0, 6, 0, 15]),
+            (ErrorCode::BacBadOutGroup, [0, 2, 0, 9]),
+            (ErrorCode::BpcBadValue, [0, 13, 0, 4]),
+        ] {
+            let error = ErrorMessage { kind: ErrorKind::Code(code), data: vec![1, 2] };
+            let message = Message::Error(error);
+            let bytes = encode(Version::V10, Xid(6), &message).expect("it is written");
+            assert_eq!(bytes[8..12], [0xb0, 0xc2, 0, 0], "{code}");
+            assert_eq!((&bytes[12..16], &bytes[16..20]), (&[0, 0, 0x23, 0x20][..], &pair[..]));
+            assert_eq!(decode(Version::V10, &bytes).expect("it is read").1, message, "{code}");
+        }
+        // Another's, or one that is not known, stays what it is.
+        for other in ["b0c2 0000 00001234 0006 0000", "b0c2 0000 00002320 0063 0000", "b0c2 0000"] {
+            let body = bytes(other);
+            let head = [1, 1, 0, 8 + body.len() as u8, 0, 0, 0, 1];
+            let read = decode(Version::V10, &[&head[..], &body].concat()).expect("it is read");
+            let unknown = ErrorKind::Unknown { error_type: 0xb0c2, code: 0 };
+            assert!(matches!(read.1, Message::Error(error) if error.kind == unknown), "{other}");
+        }
+    }
+
+    #[test]
+    fn fields_of_a_selection_in_1_0_have_nxm_s_headers_and_lengths() {
+        let port = Selection {
+            method: SelectionMethod::Hash,
+            param: 1,
+            fields: vec![(FieldId::Ipv6Src, u128::MAX), (FieldId::TcpDst, 0xff00)],
+        };
+        let m = GroupMod {
+            command: GroupModCommand::Add,
+            group_type: GroupType::Select,
+            group_id: GroupId(3),
+            command_bucket: BucketId::ALL,
+            selection: Some(port),
+            buckets: Vec::new(),
+        };
+        let message = Message::GroupMod(m);
+        let bytes = encode(Version::V10, Xid(1), &message).expect("it is written");
+        assert!(bytes.windows(4).any(|part| part == [0, 1, 0x26, 16]), "NXM_NX_IPV6_SRC");
+        assert!(bytes.windows(6).any(|part| part == [0, 0, 0x14, 2, 0xff, 0]), "NXM_OF_TCP_DST");
+        assert_eq!(decode(Version::V10, &bytes).expect("it is read").1, message);
+    }
 }

@@ -16,6 +16,8 @@ use crate::version::{Version, VersionSet};
 const NO_BUFFER: u32 = 0xffff_ffff;
 const HELLO_VERSION_BITMAP: u16 = 1;
 const ERROR_EXPERIMENTER: u16 = 0xffff;
+/// `NXET_VENDOR`: 1.0's errors of vendors, as Nicira writes them. The vendor's pair follows the vendor's id.
+const ERROR_VENDOR: u16 = 0xb0c2;
 
 pub(super) fn buffer_from_wire(number: u32) -> Option<BufferId> {
     (number != NO_BUFFER).then_some(BufferId(number))
@@ -60,6 +62,8 @@ pub(super) fn decode_error(version: Version, r: &mut Reader<'_>) -> Result<Error
             (Some(code), ErrorCode::ONF) if version == Version::V13 => ErrorKind::Code(code),
             (_, experimenter) => ErrorKind::Experimenter { exp_type: code, experimenter },
         }
+    } else if let Some(code) = decode_error_nx(version, (error_type, code), r) {
+        ErrorKind::Code(code)
     } else {
         match ErrorCode::from_wire(version, error_type, code) {
             Some(code) => ErrorKind::Code(code),
@@ -69,12 +73,31 @@ pub(super) fn decode_error(version: Version, r: &mut Reader<'_>) -> Result<Error
     Ok(ErrorMessage { kind, data: r.rest().to_vec() })
 }
 
+/// One of Nicira's errors of 1.0, if it is known.
+fn decode_error_nx(version: Version, numbers: (u16, u16), r: &mut Reader<'_>) -> Option<ErrorCode> {
+    let mut ahead = *r;
+    if version != Version::V10 || numbers != (ERROR_VENDOR, 0) || ahead.u32().ok()? != NICIRA {
+        return None;
+    }
+    let code = ErrorCode::from_nicira_v10(ahead.u16().ok()?, ahead.u16().ok()?)?;
+    *r = ahead;
+    Some(code)
+}
+
 pub(super) fn encode_error(buf: &mut Vec<u8>, version: Version, error: &ErrorMessage) -> Encode {
     match error.kind {
         ErrorKind::Code(code) if version == Version::V13 && code.onf_v13().is_some() => {
             buf.put_u16(ERROR_EXPERIMENTER);
             buf.put_u16(code.onf_v13().unwrap_or(0));
             buf.put_u32(ErrorCode::ONF);
+        }
+        ErrorKind::Code(code) if version == Version::V10 && code.nicira_v10().is_some() => {
+            let (error_type, code) = code.nicira_v10().unwrap_or_default();
+            buf.put_u16(ERROR_VENDOR);
+            buf.put_u16(0);
+            buf.put_u32(NICIRA);
+            buf.put_u16(error_type);
+            buf.put_u16(code);
         }
         ErrorKind::Code(code) => {
             let (error_type, code) = code.wire(version);
@@ -192,7 +215,13 @@ pub(super) fn decode_vendor(
         match ahead.u32() {
             Ok(13) => {
                 *r = ahead;
-                return Ok(Message::FlowMod(super::flow::decode_nx_mod(table_ids, r)?));
+                return Ok(Message::FlowMod(super::restored(super::flow::decode_nx_mod(
+                    table_ids, r,
+                )?)));
+            }
+            Ok(super::group::NX_GROUP_MOD) => {
+                *r = ahead;
+                return Ok(Message::GroupMod(super::group::decode_mod(version, r)?));
             }
             Ok(NX_ROLE_REQUEST) => {
                 *r = ahead;

@@ -20,6 +20,8 @@ mod misc;
 mod monitor;
 mod multipart;
 mod nicira;
+mod nicira_stats;
+mod own_fields;
 mod oxm;
 mod oxs;
 mod packet_in2;
@@ -38,6 +40,7 @@ pub use reader::{DecodeError, DecodeFault};
 
 use crate::error::ErrorCode;
 use crate::field::FieldId;
+use crate::flow::FlowMod;
 use crate::ids::{PortNo, Xid};
 use crate::message::{ForwardedRequest, Message, RequestForward};
 use crate::switch::AsyncChange;
@@ -221,7 +224,7 @@ fn decode_body(
         11 => Message::FlowRemoved(flow::decode_removed(version, r)?),
         12 => Message::PortStatus(port::decode_status(version, r)?),
         13 => Message::PacketOut(misc::decode_packet_out(version, r)?),
-        14 => Message::FlowMod(flow::decode_mod(version, table_ids, r)?),
+        14 => Message::FlowMod(restored(flow::decode_mod(version, table_ids, r)?)),
         15 => Message::GroupMod(group::decode_mod(version, r)?),
         16 => Message::PortMod(port::decode_mod(version, r)?),
         17 => Message::TableMod(table::decode_mod(version, r)?),
@@ -248,6 +251,12 @@ fn decode_body(
         34 if v14 => Message::BundleAdd(bundle::decode_add(r)?),
         _ => return Err(bad_type(r, number, right)),
     })
+}
+
+/// A flow-mod whose notes are what they were made of.
+fn restored(mut flow_mod: FlowMod) -> FlowMod {
+    own_fields::restore(&mut flow_mod.matching, &mut flow_mod.instructions);
+    flow_mod
 }
 
 /// 1.3's experimenter messages; the ONF's about bundles are messages of their own.
@@ -496,6 +505,8 @@ fn message_number(version: Version, message: &Message) -> std::result::Result<u8
         // NXM's flow-mod is a vendor's message.
         Message::FlowMod(m) if m.extended && version == Version::V10 => 4,
         Message::FlowMod(_) => 14,
+        // Nicira's, of 1.0.
+        Message::GroupMod(_) if version == Version::V10 => 4,
         Message::GroupMod(_) => 15,
         Message::PortMod(_) => 16,
         Message::TableMod(_) => 17,

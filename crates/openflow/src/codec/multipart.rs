@@ -8,14 +8,17 @@ use super::reader::{Reader, Result};
 use super::writer::Put;
 use super::{
     Encode, EncodeError, HEADER_LEN, MESSAGE_LEN_MAX, NICIRA, bundle, finish_message, flow, group,
-    meter, misc, monitor, nicira, port, put_header, switch, table,
+    meter, misc, monitor, nicira_stats, own_fields, port, put_header, switch, table,
 };
 use crate::error::ErrorCode;
+use crate::flow::FlowStats;
 use crate::ids::{GroupId, MeterId, PortNo, Xid};
+use crate::monitor::{FlowUpdate, FullUpdate};
 use crate::multipart::{
     MultipartReply, MultipartReplyBody as Reply, MultipartRequest, MultipartRequestBody as Request,
 };
 use crate::version::Version;
+use std::borrow::Cow;
 
 const DESC: u16 = 0;
 const FLOW: u16 = 1;
@@ -115,13 +118,16 @@ fn entries<'a, T>(
     Ok(list)
 }
 
+/// A number and its padding.
+fn padded_id(r: &mut Reader<'_>) -> Result<u32> {
+    let id = r.u32()?;
+    r.skip(4)?;
+    Ok(id)
+}
+
 pub(super) fn decode_request(version: Version, r: &mut Reader<'_>) -> Result<MultipartRequest> {
     let (number, more) = decode_head(version, r)?;
-    let mut id = || {
-        let id = r.u32()?;
-        r.skip(4)?;
-        Ok(id)
-    };
+    let mut id = || padded_id(r);
     let body = match number {
         DESC => Request::Desc,
         FLOW => Request::Flow(flow::decode_stats_request(version, r)?),
@@ -153,11 +159,14 @@ pub(super) fn decode_request(version: Version, r: &mut Reader<'_>) -> Result<Mul
         CONTROLLER_STATUS => Request::ControllerStatus,
         BUNDLE_FEATURES => Request::BundleFeatures(bundle::decode_features_request(r)?),
         _ => match vendor_stats(version, r) {
-            Some(0) => Request::Flow(nicira::decode_stats_request(r)?),
+            Some(0) => Request::Flow(nicira_stats::decode_request(r)?),
+            Some(NX_GROUP) => Request::Group(GroupId(padded_id(r)?)),
+            Some(NX_GROUP_DESC) => Request::GroupDesc(GroupId(padded_id(r)?)),
+            Some(NX_GROUP_FEATURES) => Request::GroupFeatures,
             Some(MONITOR) => {
                 Request::FlowMonitor(entries(r, |r| monitor::decode_request_nx(version, r))?)
             }
-            Some(_) => Request::Aggregate(nicira::decode_stats_request(r)?),
+            Some(_) => Request::Aggregate(nicira_stats::decode_request(r)?),
             None => Request::Experimenter(misc::decode_experimenter(version, r)?),
         },
     };
@@ -169,13 +178,24 @@ const MONITOR: u32 = 2;
 /// The ONF's of the same, in 1.3.
 const MONITOR_ONF: u32 = 1870;
 
-/// Passes over the head of requests about flow entries (0), their sums (1) and their monitors (2) that
-/// are Nicira's in 1.0 or the ONF's in 1.3, if it is one.
+/// Nicira's of groups, their buckets and what they can be, in 1.0.
+const NX_GROUP: u32 = 7;
+const NX_GROUP_DESC: u32 = 8;
+const NX_GROUP_FEATURES: u32 = 9;
+
+/// Nicira's subtype of what 1.0 says about groups.
+fn nx_group(version: Version, number: u16) -> Option<u32> {
+    let of_groups = matches!(number, GROUP..=GROUP_FEATURES) && version == Version::V10;
+    of_groups.then(|| NX_GROUP + u32::from(number - GROUP))
+}
+
+/// Passes over the head of requests about flow entries (0), their sums (1), their monitors (2) and groups (7 to 9)
+/// that are Nicira's in 1.0 or the ONF's in 1.3, if it is one.
 fn vendor_stats(version: Version, r: &mut Reader<'_>) -> Option<u32> {
     let mut ahead = *r;
     let vendor = ahead.u32().ok()?;
     let subtype = match (version, vendor, ahead.u32().ok()?) {
-        (Version::V10, NICIRA, subtype @ 0..=MONITOR) => {
+        (Version::V10, NICIRA, subtype @ (0..=MONITOR | NX_GROUP..=NX_GROUP_FEATURES)) => {
             ahead.skip(4).ok()?;
             subtype
         }
@@ -238,11 +258,13 @@ pub(super) fn encode_request(
         Request::BundleFeatures(_) => BUNDLE_FEATURES,
         Request::Experimenter(_) => EXPERIMENTER,
     };
-    put_head(buf, version, number, request.more)?;
+    let of_groups = nx_group(version, number);
+    put_head(buf, version, of_groups.map_or(number, |_| EXPERIMENTER), request.more)?;
+    of_groups.iter().for_each(|subtype| put_nicira(buf, *subtype));
     match &request.body {
         Request::Flow(m) | Request::Aggregate(m) if number == EXPERIMENTER => {
             put_nicira(buf, u32::from(matches!(request.body, Request::Aggregate(_))));
-            nicira::encode_stats_request(buf, m)?;
+            nicira_stats::encode_request(buf, m)?;
         }
         Request::Flow(m) | Request::Aggregate(m) | Request::FlowCounts(m) => {
             flow::encode_stats_request(buf, version, m)?;
@@ -262,7 +284,7 @@ pub(super) fn encode_request(
         }
         Request::Experimenter(m) => misc::encode_experimenter(buf, version, m),
         Request::GroupDesc(GroupId(id)) | Request::PortDesc(PortNo(id)) => {
-            if version >= Version::V15 {
+            if version >= Version::V15 || of_groups.is_some() {
                 buf.put_u32(*id);
                 buf.pad(4);
             }
@@ -289,7 +311,7 @@ pub(super) fn decode_reply(version: Version, r: &mut Reader<'_>) -> Result<Multi
     let (number, more) = decode_head(version, r)?;
     let body = match number {
         DESC => Reply::Desc(Box::new(switch::decode_desc(r)?)),
-        FLOW => Reply::Flow(entries(r, |r| flow::decode_stats(version, r))?),
+        FLOW => Reply::Flow(entries(r, |r| flow::decode_stats(version, r).map(restored))?),
         AGGREGATE => Reply::Aggregate(flow::decode_aggregate(version, r)?),
         TABLE => Reply::Table(entries(r, |r| table::decode_stats(version, r))?),
         PORT_STATS => Reply::PortStats(entries(r, |r| port::decode_stats(version, r))?),
@@ -303,21 +325,65 @@ pub(super) fn decode_reply(version: Version, r: &mut Reader<'_>) -> Result<Multi
         TABLE_FEATURES => Reply::TableFeatures(entries(r, |r| table::decode_features(version, r))?),
         TABLE_DESC => Reply::TableDesc(entries(r, table::decode_desc)?),
         QUEUE_DESC => Reply::QueueDesc(entries(r, port::decode_queue_desc)?),
-        FLOW_MONITOR => Reply::FlowMonitor(entries(r, |r| monitor::decode_update(version, r))?),
+        FLOW_MONITOR => {
+            let update = |r: &mut Reader<'_>| monitor::decode_update(version, r);
+            Reply::FlowMonitor(entries(r, |r| update(r).map(restored_update))?)
+        }
         FLOW_COUNTS => Reply::FlowCounts(entries(r, flow::decode_counts)?),
         CONTROLLER_STATUS => Reply::ControllerStatus(entries(r, switch::decode_controller_status)?),
         BUNDLE_FEATURES => Reply::BundleFeatures(bundle::decode_features(r)?),
         PORT_DESC => Reply::PortDesc(entries(r, |r| port::decode_desc(version, r))?),
         _ => match vendor_stats(version, r) {
-            Some(MONITOR) => {
-                Reply::FlowMonitor(entries(r, |r| monitor::decode_update_nx(version, r))?)
+            Some(NX_GROUP) => Reply::Group(entries(r, group::decode_stats)?),
+            Some(NX_GROUP_DESC) => {
+                Reply::GroupDesc(entries(r, |r| group::decode_desc(version, r))?)
             }
-            Some(0) => Reply::NxFlow(entries(r, nicira::decode_stats)?),
+            Some(NX_GROUP_FEATURES) => Reply::GroupFeatures(group::decode_features(r)?),
+            Some(MONITOR) => {
+                let update = |r: &mut Reader<'_>| monitor::decode_update_nx(version, r);
+                Reply::FlowMonitor(entries(r, |r| update(r).map(restored_update))?)
+            }
+            Some(0) => Reply::NxFlow(entries(r, |r| nicira_stats::decode(r).map(restored))?),
             Some(_) => Reply::NxAggregate(flow::decode_aggregate(version, r)?),
             None => Reply::Experimenter(misc::decode_experimenter(version, r)?),
         },
     };
     Ok(MultipartReply { more, body })
+}
+
+/// A flow entry as it is told to others.
+fn told(m: &FlowStats) -> std::result::Result<Cow<'_, FlowStats>, EncodeError> {
+    Ok(match own_fields::told(&m.matching, &m.instructions)? {
+        Some((matching, instructions)) => {
+            Cow::Owned(FlowStats { matching, instructions, ..m.clone() })
+        }
+        None => Cow::Borrowed(m),
+    })
+}
+
+/// The same of a change of one.
+fn told_update(m: &FlowUpdate) -> std::result::Result<Cow<'_, FlowUpdate>, EncodeError> {
+    let FlowUpdate::Full(full) = m else { return Ok(Cow::Borrowed(m)) };
+    Ok(match own_fields::told(&full.matching, &full.instructions)? {
+        Some((matching, instructions)) => {
+            Cow::Owned(FlowUpdate::Full(FullUpdate { matching, instructions, ..full.clone() }))
+        }
+        None => Cow::Borrowed(m),
+    })
+}
+
+/// A flow entry as it is.
+fn restored(mut m: FlowStats) -> FlowStats {
+    own_fields::restore(&mut m.matching, &mut m.instructions);
+    m
+}
+
+/// The same of a change of one.
+fn restored_update(mut update: FlowUpdate) -> FlowUpdate {
+    if let FlowUpdate::Full(m) = &mut update {
+        own_fields::restore(&mut m.matching, &mut m.instructions);
+    }
+    update
 }
 
 /// Writes a reply as one message or more.
@@ -357,7 +423,9 @@ pub(super) fn encode_reply(
     };
     let start = buf.len();
     put_header(buf, version, message_number, xid);
-    put_head(buf, version, number, reply.more)?;
+    let of_groups = nx_group(version, number);
+    put_head(buf, version, of_groups.map_or(number, |_| EXPERIMENTER), reply.more)?;
+    of_groups.iter().for_each(|subtype| put_nicira(buf, *subtype));
     if number == EXPERIMENTER {
         match &reply.body {
             Reply::NxFlow(_) => put_nicira(buf, 0),
@@ -369,13 +437,15 @@ pub(super) fn encode_reply(
     let mut parts = Parts { start, head_len: buf.len() - start };
     match &reply.body {
         Reply::Desc(m) => switch::encode_desc(buf, m),
-        Reply::Flow(list) => parts.put(buf, list, |buf, m| flow::encode_stats(buf, version, m))?,
+        Reply::Flow(list) => {
+            parts.put(buf, list, |buf, m| flow::encode_stats(buf, version, &*told(m)?))?;
+        }
         Reply::Aggregate(m) => flow::encode_aggregate(buf, version, m),
         Reply::NxFlow(list) if version == Version::V10 => {
-            parts.put(buf, list, nicira::encode_stats)?;
+            parts.put(buf, list, |buf, m| nicira_stats::encode(buf, &*told(m)?))?;
         }
         Reply::NxFlow(list) => {
-            parts.put(buf, list, |buf, m| flow::encode_stats(buf, version, m))?
+            parts.put(buf, list, |buf, m| flow::encode_stats(buf, version, &*told(m)?))?;
         }
         Reply::NxAggregate(m) => flow::encode_aggregate(buf, version, m),
         Reply::Table(list) => {
@@ -401,10 +471,13 @@ pub(super) fn encode_reply(
         Reply::TableDesc(list) => parts.put_all(buf, list, table::encode_desc)?,
         Reply::QueueDesc(list) => parts.put_all(buf, list, port::encode_queue_desc)?,
         Reply::FlowMonitor(list) if number == EXPERIMENTER => {
-            parts.put(buf, list, |buf, m| monitor::encode_update_nx(buf, version, m))?;
+            parts.put(buf, list, |buf, m| {
+                monitor::encode_update_nx(buf, version, &*told_update(m)?)
+            })?;
         }
         Reply::FlowMonitor(list) => {
-            parts.put(buf, list, |buf, m| monitor::encode_update(buf, version, m))?;
+            parts
+                .put(buf, list, |buf, m| monitor::encode_update(buf, version, &*told_update(m)?))?;
         }
         Reply::FlowCounts(list) => parts.put(buf, list, flow::encode_counts)?,
         Reply::ControllerStatus(list) => {

@@ -6,7 +6,7 @@
 
 use super::reader::{DecodeError, Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss, oxm, property};
+use super::{oxm, property};
 use crate::action::{Action, CopyField, SetField, Subfield};
 use crate::error::ErrorCode;
 use crate::extension::{
@@ -281,6 +281,9 @@ pub(super) fn encode_match(buf: &mut Vec<u8>, matching: &Match, cookie: (u64, u6
     buf.pad_to_8(start);
     length
 }
+
+/// `group`, which 1.0 has as Nicira's.
+const GROUP: u16 = 40;
 
 /// Actions that are known by name and not done here.
 fn name(subtype: u16) -> &'static str {
@@ -991,6 +994,10 @@ pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -
             }
         }
         8 => Action::Note(r.rest().to_vec()),
+        GROUP => {
+            r.skip(2)?;
+            Action::Group(GroupId(r.u32()?))
+        }
         9 => {
             r.skip(6)?;
             set(FieldId::TunnelId, r.u64()?.into())
@@ -1169,6 +1176,11 @@ pub(super) fn encode_action(buf: &mut Vec<u8>, action: &Action) -> bool {
             buf.put_u16(port.to_v10().unwrap_or(0xffff));
             buf.put_u32(*max_len);
         }
+        Action::Group(group) => {
+            head(buf, GROUP);
+            buf.pad(2);
+            buf.put_u32(group.0);
+        }
         Action::Note(bytes) => {
             head(buf, 8);
             buf.extend_from_slice(bytes);
@@ -1342,90 +1354,4 @@ pub(super) fn encode_action(buf: &mut Vec<u8>, action: &Action) -> bool {
     buf.pad_to_8(start);
     buf.patch_length(start + 2, start);
     true
-}
-
-/// What a flow request of NXM asks (`NXST_FLOW`, `NXST_AGGREGATE`).
-pub(super) fn decode_stats_request(r: &mut Reader<'_>) -> Result<crate::flow::FlowStatsRequest> {
-    let out_port = PortNo::from_v10(r.u16()?);
-    let length = usize::from(r.u16()?);
-    let table_id = TableId(r.u8()?);
-    r.skip(3)?;
-    let NxMatch { matching, cookie, cookie_mask } = decode_match(r, length)?;
-    Ok(crate::flow::FlowStatsRequest {
-        table_id,
-        out_port,
-        out_group: GroupId::ANY,
-        cookie,
-        cookie_mask,
-        matching,
-        extended: true,
-    })
-}
-
-pub(super) fn encode_stats_request(buf: &mut Vec<u8>, m: &crate::flow::FlowStatsRequest) -> Encode {
-    if m.out_group != GroupId::ANY {
-        Loss::Refuse.leave_out(crate::version::Version::V10, "filter by group")?;
-    }
-    buf.put_u16(Loss::Refuse.port(m.out_port)?);
-    let length_at = buf.len();
-    buf.put_u16(0);
-    buf.put_u8(m.table_id.0);
-    buf.pad(3);
-    let length = encode_match(buf, &m.matching, (m.cookie, m.cookie_mask)) as u16;
-    buf[length_at..length_at + 2].copy_from_slice(&length.to_be_bytes());
-    Ok(())
-}
-
-/// Reads a flow entry of a reply to `NXST_FLOW`.
-pub(super) fn decode_stats(list: &mut Reader<'_>) -> Result<crate::flow::FlowStats> {
-    let mut r = list.element(0, 48, "flow statistics", ErrorCode::BrcBadLen)?;
-    r.skip(2)?;
-    let table_id = TableId(r.u8()?);
-    r.skip(1)?;
-    let age = crate::ids::Age { sec: r.u32()?, nsec: r.u32()? };
-    let (priority, idle_timeout, hard_timeout) = (r.u16()?, r.u16()?, r.u16()?);
-    let length = usize::from(r.u16()?);
-    r.skip(4)?;
-    let (cookie, packet_count, byte_count) = (r.u64()?, r.u64()?, r.u64()?);
-    let matching = decode_match(&mut r, length)?.matching;
-    let actions = super::action::decode_actions(crate::version::Version::V10, &mut r)?;
-    Ok(crate::flow::FlowStats {
-        table_id,
-        age,
-        priority,
-        idle_timeout,
-        hard_timeout,
-        flags: crate::flow::FlowModFlags::empty(),
-        importance: 0,
-        cookie,
-        packet_count,
-        byte_count,
-        uncounted: Default::default(),
-        matching,
-        instructions: super::action::instructions_from_v10(actions),
-    })
-}
-
-/// Writes a flow entry of a reply to `NXST_FLOW`.
-pub(super) fn encode_stats(buf: &mut Vec<u8>, m: &crate::flow::FlowStats) -> Encode {
-    let start = buf.len();
-    buf.put_u16(0);
-    buf.put_u8(m.table_id.0);
-    buf.pad(1);
-    buf.put_age(m.age);
-    buf.put_u16(m.priority);
-    buf.put_u16(m.idle_timeout);
-    buf.put_u16(m.hard_timeout);
-    let length_at = buf.len();
-    buf.put_u16(0);
-    // How long it has been idle, and unchanged, is not told.
-    buf.pad(4);
-    buf.put_u64(m.cookie);
-    buf.put_u64(m.packet_count);
-    buf.put_u64(m.byte_count);
-    let length = encode_match(buf, &m.matching, (0, 0)) as u16;
-    buf[length_at..length_at + 2].copy_from_slice(&length.to_be_bytes());
-    super::action::encode_instructions_10(buf, &m.instructions, Loss::LeaveOut)?;
-    buf.patch_length(start, start);
-    Ok(())
 }

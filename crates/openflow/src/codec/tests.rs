@@ -5,7 +5,7 @@ use crate::action::{Action, Instruction, SetField};
 use crate::field::FieldId;
 use crate::flow::{FlowMod, FlowRemoved, FlowRemovedReason, FlowStats};
 use crate::flow_match::Match;
-use crate::ids::{GroupId, QueueId, TableId};
+use crate::ids::{GroupId, MeterId, QueueId, TableId};
 use crate::message::Hello;
 use crate::multipart::{MultipartReply, MultipartReplyBody};
 use crate::testing::{Rng, arbitrary, check_stable, fuzz_decode};
@@ -386,7 +386,8 @@ fn what_1_0_cannot_say() {
     ] {
         assert_eq!(flow_mod(m.clone(), vec![]), Err(EncodeError::MatchBeyondV10), "{m:?}");
     }
-    assert!(flow_mod(ip(), vec![Action::Group(GroupId(1))]).is_err());
+    assert!(flow_mod(ip(), vec![Action::Meter(MeterId(1))]).is_err());
+    assert!(flow_mod(ip(), vec![Action::Group(GroupId(1))]).is_ok(), "Nicira's");
     assert_eq!(
         flow_mod(ip(), vec![Action::output(PortNo(0x10000))]).unwrap_err().to_string(),
         "port 65536 has no number in OpenFlow10, which ends at 65279; use a later version"

@@ -49,7 +49,7 @@ pub(super) const WORDS: &[(&str, Version)] = &[
     ("set_field", Version::V10),
     ("experimenter", Version::V10),
     ("pop_vlan", Version::V10),
-    ("group", Version::V13),
+    ("group", Version::V10),
     ("set_queue", Version::V10),
     ("push_vlan", Version::V13),
     ("push_mpls", Version::V10),

@@ -8,6 +8,7 @@ use super::piece::{Piece, Result, Words};
 use crate::field::FieldId;
 use crate::group::{
     Bucket, BucketId, GroupDesc, GroupMod, GroupModCommand, GroupType, Selection, SelectionMethod,
+    names_buckets,
 };
 use crate::ids::{GroupId, PortNo};
 use crate::version::Version;
@@ -50,10 +51,6 @@ const TYPES: &[(&str, GroupType)] = &[
 /// The first word that is wrong, or that the version cannot say.
 pub fn parse_group(text: &str, cx: &Context<'_>) -> Result<GroupMod> {
     let line = Piece::line(text);
-    if cx.version == Version::V10 {
-        let what = "thing as groups";
-        return Err(line.error(Fault::NotIn { version: cx.version, what }));
-    }
     let mut command = GroupModCommand::Add;
     let (mut group_id, mut group_type) = (None, None);
     let mut command_bucket = BucketId::ALL;
@@ -64,7 +61,7 @@ pub fn parse_group(text: &str, cx: &Context<'_>) -> Result<GroupMod> {
     while let Some(word) = words.next()? {
         if std::mem::replace(&mut first, false) {
             if let Some((_, named)) = COMMANDS.iter().find(|(name, _)| word.whole.is(name)) {
-                if is_about_buckets(*named) && cx.version < Version::V15 {
+                if is_about_buckets(*named) && !names_buckets(cx.version) {
                     return Err(word.not_in(cx.version, "command"));
                 }
                 command = *named;
@@ -100,7 +97,7 @@ pub fn parse_group(text: &str, cx: &Context<'_>) -> Result<GroupMod> {
                 buckets = self::buckets(word.rest, group_type, cx)?;
                 break;
             }
-            // No message before 1.5 carries it; `ovs-ofctl` takes the words in every version.
+            // No message of 1.3 and 1.4 carries it; `ovs-ofctl` takes the words in every version.
             "selection_method" => {
                 let arg = word.arg()?;
                 let found = SelectionMethod::ALL.iter().find(|(_, name)| arg.is(name));
@@ -174,7 +171,9 @@ fn selection_fields(list: Piece<'_>, cx: &Context<'_>) -> Result<Vec<(FieldId, u
     let mut words = Words::of(list);
     while let Some(word) = words.next()? {
         let id = FieldId::from_name(word.key.text);
-        let Some(id) = id.filter(|id| id.info().since <= cx.version) else {
+        // In 1.0 their names are NXM's, which has them all.
+        let known = |id: &FieldId| cx.version == Version::V10 || id.info().since <= cx.version;
+        let Some(id) = id.filter(known) else {
             return Err(super::matches::unknown_field(word.key));
         };
         if fields.iter().any(|(field, _)| *field == id) {
@@ -243,7 +242,7 @@ fn buckets<'a>(piece: Piece<'a>, group_type: GroupType, cx: &Context<'_>) -> Res
             "watch_port" => bucket.watch_port = word.arg()?.port(cx)?,
             "watch_group" if word.arg()?.is("any") => bucket.watch_group = GroupId::ANY,
             "watch_group" => bucket.watch_group = GroupId(word.arg()?.u32()?),
-            "bucket_id" if cx.version < Version::V15 => {
+            "bucket_id" if !names_buckets(cx.version) => {
                 return Err(word.not_in(cx.version, "setting of a bucket"));
             }
             "bucket_id" => {
@@ -392,7 +391,7 @@ fn print_buckets(
 ) -> fmt::Result {
     for bucket in buckets {
         out.write_str(",bucket=")?;
-        if version >= Version::V15 {
+        if names_buckets(version) {
             write!(out, "bucket_id:{},", bucket.id.0)?;
         }
         if bucket.weight != default_weight(group_type) {

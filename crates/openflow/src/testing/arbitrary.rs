@@ -1,7 +1,7 @@
 //! Random messages, each one that a version can say in full, so that encoding and decoding it gives
 //! the same value.
 
-use super::Rng;
+use super::{Rng, groups};
 use crate::action::{
     Action, ActionType, Actions, CopyField, ExperimenterAction, ExperimenterInstruction,
     Instruction, InstructionType, Instructions, SetField, StatTrigger, StatTriggerFlags, Subfield,
@@ -19,10 +19,6 @@ use crate::flow::{
     FlowRemovedReason, FlowStats, FlowStatsRequest,
 };
 use crate::flow_match::Match;
-use crate::group::{
-    Bucket, BucketId, BucketStats, GroupCapabilities, GroupDesc, GroupFeatures, GroupMod,
-    GroupModCommand, GroupStats, GroupType,
-};
 use crate::ids::{Age, BufferId, GroupId, MacAddr, MeterId, PortNo, QueueId, TableId, Xid};
 use crate::message::{Experimenter, ForwardedRequest, Hello, Message, RequestForward};
 use crate::meter::{
@@ -58,7 +54,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// How many kinds of message [`message_of_kind`] makes in a version.
 pub fn kinds(version: Version) -> usize {
     match version {
-        Version::V10 => 24,
+        Version::V10 => 25,
         Version::V13 => 32,
         Version::V14 => 35,
         Version::V15 => 36,
@@ -122,26 +118,8 @@ pub fn message_of_kind(rng: &mut Rng, version: Version, kind: usize) -> Message 
         21 => Message::QueueGetConfigReply(queue_config_reply(rng, version)),
         22 if version == Version::V10 => Message::RoleRequest(role(rng, version)),
         23 if version == Version::V10 => Message::RoleReply(role(rng, version)),
-        22 => Message::GroupMod(GroupMod {
-            command: rng.choose(
-                &[
-                    GroupModCommand::Add,
-                    GroupModCommand::Modify,
-                    GroupModCommand::AddOrModify,
-                    GroupModCommand::Delete,
-                    GroupModCommand::InsertBucket,
-                    GroupModCommand::RemoveBucket,
-                ][..if version >= Version::V15 { 5 } else { 3 }],
-            ),
-            group_type: group_type(rng),
-            selection: None,
-            group_id: GroupId(rng.u32()),
-            command_bucket: match version {
-                Version::V15 => BucketId(rng.u32()),
-                _ => BucketId::ALL,
-            },
-            buckets: buckets(rng, version),
-        }),
+        24 if version == Version::V10 => Message::GroupMod(groups::group_mod(rng, version)),
+        22 => Message::GroupMod(groups::group_mod(rng, version)),
         23 => Message::TableMod(TableMod {
             table_id: TableId(rng.u8()),
             config: rng.u32(),
@@ -209,7 +187,7 @@ fn flow_mod_message(rng: &mut Rng, version: Version) -> Message {
     Message::FlowMod(m)
 }
 
-fn list<T>(rng: &mut Rng, mut entry: impl FnMut(&mut Rng) -> T) -> Vec<T> {
+pub(super) fn list<T>(rng: &mut Rng, mut entry: impl FnMut(&mut Rng) -> T) -> Vec<T> {
     (0..rng.below(4)).map(|_| entry(rng)).collect()
 }
 
@@ -221,7 +199,7 @@ fn mac(rng: &mut Rng) -> MacAddr {
     MacAddr::from_u64(rng.u64())
 }
 
-fn age(rng: &mut Rng) -> Age {
+pub(super) fn age(rng: &mut Rng) -> Age {
     Age { sec: rng.u32(), nsec: rng.u32() % 1_000_000_000 }
 }
 
@@ -654,7 +632,8 @@ fn action_at(rng: &mut Rng, version: Version, depth: usize) -> Action {
         return extension(rng, version, depth);
     }
     let kind = match version {
-        Version::V10 => rng.below(13),
+        // The last one is `group`.
+        Version::V10 => [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 24][rng.below(14)],
         Version::V13 | Version::V14 => 13 + rng.below(17),
         Version::V15 => 13 + rng.below(20),
     };
@@ -871,28 +850,6 @@ fn flow_stats_request(rng: &mut Rng, version: Version) -> FlowStatsRequest {
     }
 }
 
-fn group_type(rng: &mut Rng) -> GroupType {
-    rng.choose(&[GroupType::All, GroupType::Select, GroupType::Indirect, GroupType::FastFailover])
-}
-
-fn buckets(rng: &mut Rng, version: Version) -> Vec<Bucket> {
-    let mut buckets = list(rng, |rng| bucket(rng, version));
-    if version < Version::V15 {
-        buckets.iter_mut().enumerate().for_each(|(i, b)| b.id = BucketId(i as u32));
-    }
-    buckets
-}
-
-fn bucket(rng: &mut Rng, version: Version) -> Bucket {
-    Bucket {
-        id: BucketId(rng.u32() % (BucketId::MAX.0 + 1)),
-        weight: rng.u16(),
-        watch_port: port(rng, Version::V13),
-        watch_group: GroupId(rng.u32()),
-        actions: actions(rng, version),
-    }
-}
-
 fn meter_flags(rng: &mut Rng) -> MeterFlags {
     let unit = rng.choose(&[MeterFlags::KBPS, MeterFlags::PKTPS, MeterFlags::empty()]);
     unit | MeterFlags::from_bits_truncate(rng.u16()) & (MeterFlags::BURST | MeterFlags::STATS)
@@ -1052,7 +1009,7 @@ fn queue_config_reply(rng: &mut Rng, version: Version) -> QueueConfigReply {
 /// Multipart types that both versions have come first, see [`multipart_kinds`].
 fn multipart_kinds(version: Version) -> usize {
     match version {
-        Version::V10 => 8,
+        Version::V10 => 11,
         Version::V13 => 15,
         Version::V14 => 18,
         Version::V15 => 21,
@@ -1080,7 +1037,7 @@ fn multipart_request(rng: &mut Rng, version: Version) -> MultipartRequest {
         7 => MultipartRequestBody::Experimenter(experimenter(rng, version)),
         8 => MultipartRequestBody::Group(GroupId(rng.u32())),
         9 => MultipartRequestBody::GroupDesc(match version {
-            Version::V15 => GroupId(rng.u32()),
+            Version::V10 | Version::V15 => GroupId(rng.u32()),
             _ => GroupId::ALL,
         }),
         10 => MultipartRequestBody::GroupFeatures,
@@ -1124,19 +1081,9 @@ fn multipart_reply(rng: &mut Rng, version: Version) -> MultipartReply {
         5 => MultipartReplyBody::Queue(list(rng, |rng| queue_stats(rng, version))),
         6 => MultipartReplyBody::PortDesc(list(rng, |rng| port_desc(rng, version))),
         7 => MultipartReplyBody::Experimenter(experimenter(rng, version)),
-        8 => MultipartReplyBody::Group(list(rng, group_stats)),
-        9 => MultipartReplyBody::GroupDesc(list(rng, |rng| GroupDesc {
-            selection: None,
-            group_type: group_type(rng),
-            group_id: GroupId(rng.u32()),
-            buckets: buckets(rng, version),
-        })),
-        10 => MultipartReplyBody::GroupFeatures(GroupFeatures {
-            types: rng.u32(),
-            capabilities: GroupCapabilities::from_bits_retain(rng.u32()),
-            max_groups: [rng.u32(), rng.u32(), rng.u32(), rng.u32()],
-            actions: [rng.u32(), rng.u32(), rng.u32(), rng.u32()],
-        }),
+        8 => MultipartReplyBody::Group(list(rng, groups::group_stats)),
+        9 => MultipartReplyBody::GroupDesc(list(rng, |rng| groups::group_desc(rng, version))),
+        10 => MultipartReplyBody::GroupFeatures(groups::group_features(rng)),
         11 => MultipartReplyBody::Meter(list(rng, meter_stats)),
         12 => MultipartReplyBody::MeterConfig(list(rng, |rng| MeterConfig {
             flags: meter_flags(rng),
@@ -1219,17 +1166,6 @@ fn queue_stats(rng: &mut Rng, version: Version) -> QueueStats {
         tx_packets: rng.u64(),
         tx_errors: rng.u64(),
         age: stats_age(rng, version),
-    }
-}
-
-fn group_stats(rng: &mut Rng) -> GroupStats {
-    GroupStats {
-        group_id: GroupId(rng.u32()),
-        ref_count: rng.u32(),
-        packet_count: rng.u64(),
-        byte_count: rng.u64(),
-        age: age(rng),
-        buckets: list(rng, |rng| BucketStats { packet_count: rng.u64(), byte_count: rng.u64() }),
     }
 }
 

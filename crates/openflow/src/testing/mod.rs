@@ -1,6 +1,7 @@
 //! For tests, here and in other crates: random messages and the body of a fuzz target.
 
 pub mod arbitrary;
+mod groups;
 
 use crate::codec::{Frame, decode, encode, frame};
 use crate::version::Version;

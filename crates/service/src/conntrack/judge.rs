@@ -20,6 +20,22 @@ pub(super) enum Advance {
     Invalid,
 }
 
+/// What a connection's first packet makes of it.
+pub(super) struct First {
+    progress: Progress,
+    notes: Notes,
+    state: u8,
+    timeout: Option<u32>,
+}
+
+impl First {
+    /// One past the sequence number of a SYN, if it is one.
+    pub(super) fn syn_end(&self, tuple: &Tuple) -> Option<u32> {
+        let syn = tuple.protocol == IpProtocol::TCP && self.state == tcp::State::SynSent as u8;
+        syn.then_some(self.progress.sides[0].end)
+    }
+}
+
 impl Tracker {
     /// What a packet is about. First fragments are noted, later ones looked up.
     pub(super) fn subject(&mut self, now: u32, zone: u16, packet: &Packet<'_>) -> Subject {
@@ -223,41 +239,7 @@ impl Tracker {
             let state = CtState::NEW | CtState::TRACKED;
             return Some(Outcome { state, original: Some(tuple), ..Outcome::default() });
         }
-        let (mut progress, mut notes) = (Progress::NEW, Notes::NEW);
-        let payload = parse::payload(packet);
-        let timeouts = &self.config.timeouts;
-        let (state, timeout) = match tuple.protocol {
-            IpProtocol::TCP => {
-                let segment = tcp::Segment::parse(payload)?;
-                if !tcp::open(&mut progress, &segment, &self.config.tcp) {
-                    return None;
-                }
-                let first = tcp::Arrival {
-                    state: tcp::State::None,
-                    direction: Direction::Original,
-                    segment: &segment,
-                    known: tcp::Known { replied: false, assured: false },
-                };
-                match tcp::segment(&mut progress, &mut notes, first, self.config.tcp_rules()) {
-                    tcp::Decision::Accept { state, timeout, .. } => (state as u8, timeout),
-                    _ => return None,
-                }
-            }
-            IpProtocol::SCTP => {
-                let (state, way) = (sctp::State::None, Direction::Original);
-                let timeouts = &timeouts.sctp;
-                match sctp::packet(&mut progress, &mut notes, state, way, payload, true, timeouts) {
-                    sctp::Decision::Accept { state, timeout, .. } => (state as u8, timeout),
-                    sctp::Decision::Invalid => return None,
-                }
-            }
-            IpProtocol::UDP | IpProtocol::UDP_LITE => {
-                progress.sides[0].end = now.saturating_add(deadline_after(2));
-                (0, Some(timeouts.udp))
-            }
-            _ if tuple.is_query() => (0, Some(timeouts.icmp)),
-            _ => (0, Some(timeouts.other)),
-        };
+        let First { progress, notes, state, timeout } = self.first_of(now, &tuple, packet)?;
         let mut outcome = Outcome {
             state: CtState::NEW | CtState::TRACKED,
             original: Some(tuple),
@@ -277,7 +259,7 @@ impl Tracker {
             self.counters.new += 1;
             return Some(outcome);
         }
-        let deadline = deadline_of(now_ns, timeout.unwrap_or(timeouts.other));
+        let deadline = deadline_of(now_ns, timeout.unwrap_or(self.config.timeouts.other));
         let bound = match expected.filter(|_| request.nat != Nat::None) {
             Some(expected) => self.bind_expected(&expected, &tuple),
             None => Ok(None),
@@ -317,6 +299,46 @@ impl Tracker {
             }
         }
         Some(outcome)
+    }
+
+    /// What the first packet of a connection makes of it. None if it cannot open one.
+    pub(super) fn first_of(&self, now: u32, tuple: &Tuple, packet: &Packet<'_>) -> Option<First> {
+        let (mut progress, mut notes) = (Progress::NEW, Notes::NEW);
+        let payload = parse::payload(packet);
+        let timeouts = &self.config.timeouts;
+        let (state, timeout) = match tuple.protocol {
+            IpProtocol::TCP => {
+                let segment = tcp::Segment::parse(payload)?;
+                if !tcp::open(&mut progress, &segment, &self.config.tcp) {
+                    return None;
+                }
+                let first = tcp::Arrival {
+                    state: tcp::State::None,
+                    direction: Direction::Original,
+                    segment: &segment,
+                    known: tcp::Known { replied: false, assured: false },
+                };
+                match tcp::segment(&mut progress, &mut notes, first, self.config.tcp_rules()) {
+                    tcp::Decision::Accept { state, timeout, .. } => (state as u8, timeout),
+                    _ => return None,
+                }
+            }
+            IpProtocol::SCTP => {
+                let (state, way) = (sctp::State::None, Direction::Original);
+                let timeouts = &timeouts.sctp;
+                match sctp::packet(&mut progress, &mut notes, state, way, payload, true, timeouts) {
+                    sctp::Decision::Accept { state, timeout, .. } => (state as u8, timeout),
+                    sctp::Decision::Invalid => return None,
+                }
+            }
+            IpProtocol::UDP | IpProtocol::UDP_LITE => {
+                progress.sides[0].end = now.saturating_add(deadline_after(2));
+                (0, Some(timeouts.udp))
+            }
+            _ if tuple.is_query() => (0, Some(timeouts.icmp)),
+            _ => (0, Some(timeouts.other)),
+        };
+        Some(First { progress, notes, state, timeout })
     }
 
     /// A packet that no connection has: whether it is to come alone, as an earlier one of its burst might open one.

@@ -655,3 +655,85 @@ fn what_covers_addresses_and_cannot_be_edited_is_not_translated() {
         assert_eq!(tracker.counters().nat_impossible, n as u64 + 1);
     }
 }
+
+/// What a look says, without keeping anything, is what then comes to pass: state, mark, addresses, ports, checksums, drops.
+#[test]
+fn a_look_tells_what_comes_to_pass() {
+    let mut random = crate::random::Random(5);
+    let mut tracker = tracker();
+    let wide = pool("203.0.113.5", "203.0.113.6", Ports::Range(1, u16::MAX));
+    let narrow = pool("203.0.113.9", "203.0.113.9", Ports::Range(7000, 7009));
+    let servers = pool("10.0.9.1", "10.0.9.3", Ports::Keep);
+    let per_sender =
+        Ports::Deterministic { first: 2000, last: 2999, inside: v4("10.0.0.0"), senders: 9 };
+    let fixed = pool("203.0.113.7", "203.0.113.7", per_sender);
+    let [wide, narrow, servers, fixed] =
+        [wide, narrow, servers, fixed].map(|pool| tracker.add_pool(pool));
+    let rule = |source, destination| Nat::New(Rule { source, destination });
+    let rules = [
+        Nat::None,
+        Nat::Existing,
+        rule(Some(wide), None),
+        rule(Some(narrow), None),
+        rule(Some(fixed), None),
+        rule(None, Some(servers)),
+        rule(Some(wide), Some(servers)),
+        rule(None, None),
+    ];
+    // What has left, so that answers to it can come.
+    let mut left: Vec<Vec<u8>> = Vec::new();
+    let (mut translated, mut dropped) = (0, 0);
+    for _ in 0..4000 {
+        let host = v4(&format!("10.0.0.{}", 1 + random.below(8)));
+        let a = (host, 5000 + random.below(5) as u16);
+        let b = (v4(&format!("192.0.2.{}", 1 + random.below(3))), 53);
+        let frame = match (random.below(4), left.len()) {
+            (0, 1..) => {
+                let [src, dst] = ends(&left[random.below(left.len() as u64) as usize]);
+                Frame::udp(dst, src, 3).bytes()
+            }
+            (1, _) => {
+                let flags = [Flags::SYN, Flags::ACK, Flags::RST, Flags::FIN | Flags::ACK];
+                let sequence = random.below(1 << 20) as u32;
+                Frame::tcp(a, b, flags[random.below(4) as usize], (sequence, 0), 0).bytes()
+            }
+            _ => Frame::udp(a, b, 5).bytes(),
+        };
+        let request = Request {
+            zone: random.below(2) as u16,
+            commit: random.below(3) != 0,
+            nat: rules[random.below(rules.len() as u64) as usize],
+            mark: (random.below(2) == 0).then_some((random.below(256) as u32, 0xff)),
+            ..Request::default()
+        };
+        let counters = *tracker.counters();
+        let (mut seen, live) = (frame.clone(), tracker.len());
+        let look = tracker.look(0, &request, &mut Packet::of(&mut seen));
+        assert_eq!(
+            (tracker.len(), *tracker.counters()),
+            (live, counters),
+            "a look changes nothing"
+        );
+        let known = look.original.is_some_and(|tuple| tracker.get(0, &tuple).is_some());
+        let (mut out, mut outcome) = (frame.clone(), [Outcome::default()]);
+        tracker.process(0, &request, &mut [Packet::of(&mut out)], &mut outcome);
+        // The rules of a connection that is open are its own.
+        let [outcome] = outcome;
+        if known && frame[23] == 6 || outcome.drop == Some(Drop::Clash) {
+            continue;
+        }
+        assert_eq!(
+            (look.state.to_string(), look.drop),
+            (outcome.state.to_string(), outcome.drop),
+            "{request:?}"
+        );
+        assert_eq!((look.mark, look.original), (outcome.mark, outcome.original), "{request:?}");
+        assert_eq!(seen, out, "{request:?}");
+        translated += u32::from(out != frame);
+        dropped += u32::from(outcome.drop.is_some());
+        if outcome.drop.is_none() && frame[23] == 17 {
+            left.push(out);
+        }
+    }
+    assert!(translated > 1000 && dropped > 10, "{translated} {dropped}");
+}

@@ -12,7 +12,10 @@ impl Tracker {
     /// the sender's that has a port.
     pub(crate) fn bind(&mut self, rule: &Rule, original: &Tuple, to: &Newcomer) -> Option<Tuple> {
         if *rule == Rule::default() {
-            return self.same_address(original);
+            let mut random = self.random.clone();
+            let reply = self.same_address(original, &mut random);
+            self.random = random;
+            return reply;
         }
         let exhausted = self.exhausted_of(rule);
         if let Some(reply) = self.bind_by(rule, original, None) {
@@ -48,7 +51,7 @@ impl Tracker {
 
     /// Translation to no address in particular (`nat(src)`, or all zeroes): the connection's own, with another source port where its
     /// answers would be another connection's.
-    fn same_address(&mut self, original: &Tuple) -> Option<Tuple> {
+    pub(crate) fn same_address(&self, original: &Tuple, random: &mut Random) -> Option<Tuple> {
         let plain = original.inverted();
         if self.holder(&plain).is_none() {
             return Some(plain);
@@ -57,10 +60,8 @@ impl Tracker {
             return None;
         }
         let (first, last) = class(original, original.src_port);
-        let mut random = self.random.clone();
         let free = |dst_port| self.holder(&Tuple { dst_port, ..plain }).is_none();
-        let port = search(first, last, original.src_port, &mut random, free);
-        self.random = random;
+        let port = search(first, last, original.src_port, random, free);
         Some(Tuple { dst_port: port?, ..plain })
     }
 
@@ -93,7 +94,19 @@ impl Tracker {
         }
     }
 
-    fn choose(
+    /// A rule's pools as they are, with nothing bound, and the rule by their places.
+    pub(crate) fn copies(&self, rule: &Rule) -> (Vec<Pool>, Rule) {
+        let mut pools = Vec::new();
+        let mut copy = |id: Option<PoolId>| {
+            pools.push(self.pools.get(id?.0)?.unbound());
+            Some(PoolId(pools.len() - 1))
+        };
+        let rule = Rule { source: copy(rule.source), destination: copy(rule.destination) };
+        (pools, rule)
+    }
+
+    /// The reply tuple that a rule has for a connection, with what its pools bind noted in these.
+    pub(crate) fn choose(
         &self,
         pools: &mut [Pool],
         random: &mut Random,
