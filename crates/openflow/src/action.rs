@@ -183,6 +183,21 @@ impl Action {
         Action::SetField(SetField { field, value, mask: None })
     }
 
+    /// One that only 1.0 has (1.0.2 §5.2.4): its settings name no version of IP and no protocol.
+    pub fn is_of_v10(&self) -> bool {
+        matches!(
+            self,
+            Action::SetVlanVid(_)
+                | Action::SetVlanPcp(_)
+                | Action::SetNwSrc(_)
+                | Action::SetNwDst(_)
+                | Action::SetNwTos(_)
+                | Action::SetTpSrc(_)
+                | Action::SetTpDst(_)
+                | Action::Enqueue { .. }
+        )
+    }
+
     /// The action's type, as table features name it.
     pub fn action_type(&self) -> ActionType {
         match self {

@@ -2,7 +2,7 @@
 
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss, NICIRA, nicira, own_fields, oxm, oxs, softflow};
+use super::{Encode, Loss, NICIRA, kept, nicira, own_fields, oxm, oxs, softflow};
 use crate::action::{
     Action, ActionType, Actions, CopyField, ExperimenterAction, ExperimenterInstruction,
     Instruction, InstructionType, Instructions, SetField, StatTrigger, StatTriggerFlags,
@@ -134,7 +134,12 @@ fn decode_experimenter(version: Version, mut r: Reader<'_>, depth: usize) -> Res
         let action = nicira::decode_action(version, r, depth)?;
         let Action::Note(note) = &action else { return Ok(action) };
         if let Some(bytes) = note.strip_prefix(own_fields::ACTION) {
-            return Ok(decode_noted(version, bytes, depth).unwrap_or(action));
+            let noted = decode_noted(version, bytes, depth).filter(own_fields::are_named_by);
+            return Ok(noted.unwrap_or(action));
+        }
+        if let Some(bytes) = note.strip_prefix(kept::NOTE) {
+            let noted = decode_noted(Version::V10, bytes, depth).filter(Action::is_of_v10);
+            return Ok(noted.unwrap_or(action));
         }
         let own = softflow::of_note(note).map(|own| Action::Softflow(Box::new(own)));
         return Ok(own.unwrap_or(action));
@@ -146,7 +151,7 @@ fn decode_experimenter(version: Version, mut r: Reader<'_>, depth: usize) -> Res
     Ok(Action::Experimenter(Box::new(ExperimenterAction { experimenter, data })))
 }
 
-/// The action that a note is, if it names one of the fields that others do not know.
+/// The action that a note holds.
 fn decode_noted(version: Version, bytes: &[u8], depth: usize) -> Option<Action> {
     let length = usize::from(u16::from_be_bytes(*bytes.get(2..4)?.first_chunk()?));
     let mut list = Reader::new(bytes.get(..length)?, 0, "action of a note", ErrorCode::BacBadLen);
@@ -155,7 +160,7 @@ fn decode_noted(version: Version, bytes: &[u8], depth: usize) -> Option<Action> 
         Version::V10 => decode_action_10(r, depth),
         _ => decode_action_13(version, r, depth),
     };
-    action.ok().filter(own_fields::are_named_by)
+    action.ok()
 }
 
 fn decode_set_field(version: Version, mut r: Reader<'_>) -> Result<Action> {

@@ -14,6 +14,7 @@ mod action;
 mod bundle;
 mod flow;
 mod group;
+mod kept;
 mod match10;
 mod meter;
 mod misc;
@@ -34,6 +35,7 @@ mod switch;
 mod table;
 mod writer;
 
+pub use kept::keep_v10;
 pub use nicira::NICIRA;
 pub use packet_in2::encode_packet_in2;
 pub use reader::{DecodeError, DecodeFault};
