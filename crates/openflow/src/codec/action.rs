@@ -2,7 +2,7 @@
 
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss, NICIRA, kept, nicira, own_fields, oxm, oxs, softflow};
+use super::{Encode, Loss, NICIRA, nicira, own_fields, oxm, oxs, softflow};
 use crate::action::{
     Action, ActionType, Actions, CopyField, ExperimenterAction, ExperimenterInstruction,
     Instruction, InstructionType, Instructions, SetField, StatTrigger, StatTriggerFlags,
@@ -15,6 +15,15 @@ use crate::softflow::SOFTFLOW;
 use crate::version::Version;
 
 const EXPERIMENTER: u16 = 0xffff;
+/// How a note begins that is an action of 1.0's ([`keep_v10`](crate::keep_v10)).
+const V10_NOTE: &[u8] = b"of10_action";
+
+/// The note that an action of 1.0's is kept in. None for any other, and for a port that 1.0 cannot number.
+pub(crate) fn as_v10_note(action: &Action) -> Option<Vec<u8>> {
+    let mut note = V10_NOTE.to_vec();
+    let written = encode_action_10(&mut note, action, Loss::Refuse);
+    (action.is_of_v10() && written.is_ok()).then_some(note)
+}
 
 /// Reads actions to the end of `r`.
 pub(super) fn decode_actions(version: Version, r: &mut Reader<'_>) -> Result<Actions> {
@@ -137,7 +146,7 @@ fn decode_experimenter(version: Version, mut r: Reader<'_>, depth: usize) -> Res
             let noted = decode_noted(version, bytes, depth).filter(own_fields::are_named_by);
             return Ok(noted.unwrap_or(action));
         }
-        if let Some(bytes) = note.strip_prefix(kept::NOTE) {
+        if let Some(bytes) = note.strip_prefix(V10_NOTE) {
             let noted = decode_noted(Version::V10, bytes, depth).filter(Action::is_of_v10);
             return Ok(noted.unwrap_or(action));
         }

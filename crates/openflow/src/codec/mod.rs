@@ -14,14 +14,12 @@ mod action;
 mod bundle;
 mod flow;
 mod group;
-mod kept;
 mod match10;
 mod meter;
 mod misc;
 mod monitor;
 mod multipart;
 mod nicira;
-mod nicira_stats;
 mod own_fields;
 mod oxm;
 mod oxs;
@@ -35,8 +33,8 @@ mod switch;
 mod table;
 mod writer;
 
-pub use kept::keep_v10;
-pub use nicira::NICIRA;
+pub use crate::ids::NICIRA;
+pub(crate) use action::as_v10_note;
 pub use packet_in2::encode_packet_in2;
 pub use reader::{DecodeError, DecodeFault};
 

@@ -2,16 +2,11 @@
 //!
 //! There a request says the nearest that the version has: `mod_nw_src` becomes a set-field of IPv4's source, which needs
 //! a match of IPv4. Who hands entries to another process keeps them as they are: [`keep_v10`] makes each such action one of
-//! Nicira's notes, [`NOTE`] and the action's bytes in 1.0. In a request such a note is the action again.
+//! Nicira's notes, `V10_NOTE` and the action's bytes in 1.0. In a request such a note is the action again.
 
-use super::Loss;
-use super::action::encode_actions;
 use crate::action::{Action, Instruction};
+use crate::codec::as_v10_note;
 use crate::message::Message;
-use crate::version::Version;
-
-/// How a note begins that is an action of 1.0's.
-pub(super) const NOTE: &[u8] = b"of10_action";
 
 /// Makes notes of the actions that only 1.0 has, in a request that adds a flow entry or a group.
 pub fn keep_v10(message: &mut Message) {
@@ -32,13 +27,8 @@ fn keep(list: &mut [Action]) {
     for action in list {
         if let Action::Clone(inner) = action {
             keep(inner);
-        } else if action.is_of_v10() {
-            let mut note = NOTE.to_vec();
-            let one = std::slice::from_ref(action);
-            // A port of an enqueue that 1.0 cannot number stays as it is.
-            if encode_actions(&mut note, Version::V10, one, None, Loss::Refuse).is_ok() {
-                *action = Action::Note(note);
-            }
+        } else if let Some(note) = as_v10_note(action) {
+            *action = Action::Note(note);
         }
     }
 }
@@ -49,6 +39,7 @@ mod tests {
     use crate::codec::{decode, encode};
     use crate::ids::Xid;
     use crate::syntax::{Context, parse_flow, parse_group};
+    use crate::version::Version;
 
     #[test]
     fn actions_of_1_0_pass_through_any_version() {
