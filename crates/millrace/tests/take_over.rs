@@ -66,23 +66,20 @@ struct Bed {
 
 impl Bed {
     fn start() -> Bed {
+        Bed::with("in_port=1,actions=output:2\n", &[])
+    }
+
+    /// One with these entries and further words.
+    fn with(flows: &str, words: &[&str]) -> Bed {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str| dir.path().join(name).display().to_string();
-        std::fs::write(file("flows"), "in_port=1,actions=output:2\n").unwrap();
+        std::fs::write(file("flows"), flows).unwrap();
         let listen = format!("punix:{}", file("of"));
-        let old = Running::start(&[
-            "run",
-            "--port",
-            "memory:a",
-            "--port",
-            "memory:b",
-            "--flows",
-            &file("flows"),
-            "--ctl",
-            &file("ctl"),
-            "--listen",
-            &listen,
-        ]);
+        let (flows, ctl) = (file("flows"), file("ctl"));
+        let mut all = vec!["run", "--port", "memory:a", "--port", "memory:b", "--flows", &flows];
+        all.extend(["--ctl", &ctl, "--listen", &listen]);
+        all.extend(words);
+        let old = Running::start(&all);
         Bed { dir, old }
     }
 
@@ -198,6 +195,41 @@ fn one_that_goes_away_at_any_step_before_the_last_is_as_if_it_had_not_come() {
     }
     bed.old.signal(rustix::process::Signal::TERM);
     assert_eq!(bed.old.ended(), Some(0));
+}
+
+/// 1.0's settings name no version of IP and no protocol; later versions have no such actions, and the new process has them.
+#[test]
+fn actions_that_only_1_0_has_are_taken_over() {
+    let groups = tempfile::NamedTempFile::new().unwrap();
+    let line = "group_id=1,type=all,bucket=mod_nw_dst:10.0.0.9,mod_tp_src:7,output:1\n";
+    std::fs::write(groups.path(), line).unwrap();
+    let flows = "in_port=1,actions=output:2\n\
+                 in_port=2,udp,actions=group:1\n\
+                 in_port=2,actions=clone(mod_tp_dst:99,output:1),mod_nw_src:1.2.3.4,output:1\n";
+    let groups = groups.path().display().to_string();
+    let bed = Bed::with(flows, &["--groups", &groups]);
+    let (ctl, listen) = (bed.file("ctl"), format!("punix:{}", bed.file("of")));
+    let told = |packet: &str| {
+        let traced = millrace(&["trace", packet, "--ctl", &ctl]);
+        let text = String::from_utf8(traced.stdout).unwrap();
+        text.lines().filter(|line| line.starts_with("out ")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let packets = [
+        "in_port=2,udp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_src=5,tp_dst=53",
+        "in_port=2,tcp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_src=5,tp_dst=53",
+        "in_port=2,arp,arp_spa=10.0.0.1,arp_tpa=10.0.0.2",
+    ];
+    let before = packets.map(told);
+    assert!(before[1].len() == 2 && before[1][1].contains("1.2.3.4"), "{before:?}");
+    assert!(before[0][0].contains("10.0.0.9") && !before[2][1].contains("1.2.3.4"), "{before:?}");
+    let words = ["--port", "memory:a", "--port", "memory:b", "--listen", &listen];
+    let mut all = vec!["run", "--take-over", &ctl, "--ctl", &ctl];
+    all.extend(words);
+    let new = Running::start(&all);
+    let Bed { dir, old } = bed;
+    assert_eq!(old.ended(), Some(0));
+    assert_eq!(packets.map(told), before);
+    drop((new, dir));
 }
 
 #[test]

@@ -4,10 +4,10 @@ mod common;
 
 use common::*;
 use of_channel::{Config, Listen};
-use openflow::syntax::{Context, parse_flow};
+use openflow::syntax::{Context, parse_flow, print_actions};
 use openflow::{
-    FlowStats, FlowStatsRequest, Message, MultipartReply, MultipartReplyBody, MultipartRequest,
-    MultipartRequestBody, Version,
+    FlowStats, FlowStatsRequest, Instruction, Message, MultipartReply, MultipartReplyBody,
+    MultipartRequest, MultipartRequestBody, Version,
 };
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -171,7 +171,7 @@ fn groups_by_its_default_protocols() {
     assert_eq!(
         lines[1..],
         [
-            "group_id=1,type=select,selection_method=hash,fields(ip_src,tcp_dst=65280),bucket=bucket_id:5,weight:3,watch_port:2,actions=output:2,bucket=bucket_id:0,weight:1,actions=load:0x7->NXM_NX_REG0[],resubmit(,3)",
+            "group_id=1,type=select,selection_method=hash,fields(ip_src,tcp_dst=65280),bucket=bucket_id:5,weight:3,watch_port:2,actions=output:2,bucket=bucket_id:0,actions=load:0x7->NXM_NX_REG0[],resubmit(,3)",
             "group_id=2,type=all,bucket=bucket_id:8,actions=output:1,bucket=bucket_id:1,actions=output:3,bucket=bucket_id:9,actions=output:2",
             "group_id=3,type=indirect,bucket=bucket_id:0,actions=group:2",
             "group_id=4,type=ff,bucket=bucket_id:0,watch_port:1,actions=output:1,bucket=bucket_id:1,watch_group:2,actions=output:2",
@@ -195,7 +195,7 @@ fn groups_by_its_default_protocols() {
         "OpenFlow15",
         "mod-group",
         sw,
-        "group_id=4,type=all,bucket=set_field:5->eth_src,set_queue:2,output:1",
+        "group_id=4,type=all,bucket=set_field:00:00:00:00:00:05->eth_src,set_queue:2,output:1",
     ]);
     let of10 = printed(&["dump-groups", sw, "4"]);
     assert!(of10.contains("mod_dl_src:00:00:00:00:00:05,set_queue:2,output:1"), "{of10}");
@@ -214,6 +214,15 @@ fn groups_by_its_default_protocols() {
     assert!(!printed(&["dump-flows", sw]).contains("in_port=1"), "the entry went with its group");
     ofctl(&["del-groups", sw]);
     assert_eq!(printed(&["dump-groups", sw]).lines().count(), 1);
+}
+
+/// Applied actions as text, in which outputs are of the whole packet or of none alike.
+fn text(instructions: &[Instruction]) -> String {
+    let applied = instructions.iter().filter_map(|instruction| match instruction {
+        Instruction::ApplyActions(actions) => Some(print_actions(actions, Version::V15)),
+        _ => None,
+    });
+    applied.collect()
 }
 
 /// The flow entries as they are.
@@ -273,7 +282,7 @@ fn fields_that_it_does_not_know_do_not_end_a_dump() {
             let same = |entry: &FlowStats| {
                 entry.priority == flow.priority
                     && entry.matching == flow.matching
-                    && entry.instructions == flow.instructions
+                    && text(&entry.instructions) == text(&flow.instructions)
             };
             assert!(listed.iter().any(same), "{protocol}: {line}: {listed:?}");
         }

@@ -103,18 +103,9 @@ pub fn is_partial(action: &Action) -> bool {
     matches!(action, Action::SetField(f) if f.mask.is_some_and(|m| m & all(f.field) != all(f.field)))
 }
 
-/// One of 1.0's settings of fields, which name no version of IP and no protocol.
+/// One of 1.0's settings of fields.
 fn is_v10_setting(action: &Action) -> bool {
-    matches!(
-        action,
-        Action::SetVlanVid(_)
-            | Action::SetVlanPcp(_)
-            | Action::SetNwSrc(_)
-            | Action::SetNwDst(_)
-            | Action::SetNwTos(_)
-            | Action::SetTpSrc(_)
-            | Action::SetTpDst(_)
-    )
+    action.is_of_v10() && !matches!(action, Action::Enqueue { .. })
 }
 
 /// A bucket's actions in the order in which they are done.

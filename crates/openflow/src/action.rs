@@ -12,7 +12,7 @@ use crate::extension::{
 };
 use crate::field::FieldId;
 use crate::flow::EntryStats;
-use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
+use crate::ids::{GroupId, MeterId, NICIRA, PortNo, QueueId, TableId};
 use crate::softflow::Softflow;
 use crate::version::Version;
 use bitflags::bitflags;
@@ -154,7 +154,7 @@ pub enum Action {
 impl Action {
     /// Whether it is one of Open vSwitch's that no version of OpenFlow has.
     pub fn is_extension(&self) -> bool {
-        self.action_type() == ActionType::Experimenter(crate::codec::NICIRA)
+        self.action_type() == ActionType::Experimenter(NICIRA)
             && !matches!(self, Action::Experimenter(_))
     }
 
@@ -181,6 +181,21 @@ impl Action {
     /// A set-field of all bits of `field`.
     pub const fn set_field(field: FieldId, value: u128) -> Action {
         Action::SetField(SetField { field, value, mask: None })
+    }
+
+    /// One that only 1.0 has (1.0.2 §5.2.4): its settings name no version of IP and no protocol.
+    pub fn is_of_v10(&self) -> bool {
+        matches!(
+            self,
+            Action::SetVlanVid(_)
+                | Action::SetVlanPcp(_)
+                | Action::SetNwSrc(_)
+                | Action::SetNwDst(_)
+                | Action::SetNwTos(_)
+                | Action::SetTpSrc(_)
+                | Action::SetTpDst(_)
+                | Action::Enqueue { .. }
+        )
     }
 
     /// The action's type, as table features name it.
@@ -229,7 +244,7 @@ impl Action {
             | Action::Ct(_)
             | Action::CtClear
             | Action::Exit
-            | Action::Conjunction(_) => ActionType::Experimenter(crate::codec::NICIRA),
+            | Action::Conjunction(_) => ActionType::Experimenter(NICIRA),
             Action::Softflow(_) => ActionType::Experimenter(crate::softflow::SOFTFLOW),
             Action::Experimenter(e) => ActionType::Experimenter(e.experimenter),
         }

@@ -5,6 +5,9 @@
 
 use std::fmt;
 
+/// Nicira's experimenter id.
+pub const NICIRA: u32 = 0x0000_2320;
+
 pub use wire::MacAddr;
 
 /// A transaction id: a reply carries its request's.

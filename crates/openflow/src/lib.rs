@@ -25,6 +25,7 @@ pub mod flow;
 pub mod flow_match;
 pub mod group;
 pub mod ids;
+mod kept;
 pub mod message;
 pub mod meter;
 pub mod monitor;
@@ -63,6 +64,7 @@ pub use group::{
     GroupModCommand, GroupStats, GroupType, Selection, SelectionMethod,
 };
 pub use ids::{Age, BufferId, GroupId, MacAddr, MeterId, PortNo, QueueId, TableId, Xid};
+pub use kept::keep_v10;
 pub use message::{Experimenter, ForwardedRequest, Hello, Message, Nicira, RequestForward};
 pub use meter::{
     Band, BandKind, BandStats, MeterConfig, MeterFeatures, MeterFlags, MeterMod, MeterModCommand,

@@ -228,8 +228,10 @@ fn entries(agent: &mut Agent, out: &mut dyn Write) -> std::io::Result<()> {
         _ => true,
     });
     let mut bytes = Vec::new();
-    for message in &messages {
+    for message in &mut messages {
         bytes.clear();
+        // The version has not all of 1.0's actions.
+        openflow::keep_v10(message);
         codec::encode_into(&mut bytes, VERSION, Xid(0), message)
             .map_err(|e| Error::other(e.to_string()))?;
         out.write_all(&bytes)?;

@@ -5,8 +5,8 @@ use super::wire::{HANDS_SOCKETS, PART_MAX, STOPS, VERSION};
 use crate::dial::talk;
 use crate::failure::Failure;
 use of_pipeline::Agent;
-use openflow::Message;
 use openflow::codec;
+use openflow::{Action, Instruction, Message, Version};
 use serde_json::Value;
 use service::conntrack::image::Image;
 use std::io::{BufReader, Error, Read, Write};
@@ -108,7 +108,7 @@ impl<S: Read + Write> Running<S> {
         let mut agent = make(features.datapath_id)?;
         let mut count = 0;
         for message in messages {
-            let message = message.map_err(|e| nonsense(&e))?;
+            let message = in_its_dialect(message.map_err(|e| nonsense(&e))?);
             agent.handle(VERSION, message).map_err(|e| nonsense(&e))?;
             count += 1;
         }
@@ -177,6 +177,17 @@ impl<S: Read + Write> Running<S> {
 
 /// Messages one behind another.
 struct Messages<'a>(&'a [u8]);
+
+/// An entry with an action of 1.0's is one of 1.0's: it may take away a tag that is not there.
+fn in_its_dialect(mut message: Message) -> Message {
+    if let Message::FlowMod(flow) = &mut message
+        && let [Instruction::ApplyActions(actions)] = &flow.instructions[..]
+        && actions.iter().any(|action| action.is_of_v10() || *action == Action::PopVlan)
+    {
+        flow.dialect = Version::V10;
+    }
+    message
+}
 
 impl Iterator for Messages<'_> {
     type Item = Result<Message, String>;

@@ -15,6 +15,15 @@ use crate::softflow::SOFTFLOW;
 use crate::version::Version;
 
 const EXPERIMENTER: u16 = 0xffff;
+/// How a note begins that is an action of 1.0's ([`keep_v10`](crate::keep_v10)).
+const V10_NOTE: &[u8] = b"of10_action";
+
+/// The note that an action of 1.0's is kept in. None for any other, and for a port that 1.0 cannot number.
+pub(crate) fn as_v10_note(action: &Action) -> Option<Vec<u8>> {
+    let mut note = V10_NOTE.to_vec();
+    let written = encode_action_10(&mut note, action, Loss::Refuse);
+    (action.is_of_v10() && written.is_ok()).then_some(note)
+}
 
 /// Reads actions to the end of `r`.
 pub(super) fn decode_actions(version: Version, r: &mut Reader<'_>) -> Result<Actions> {
@@ -134,7 +143,12 @@ fn decode_experimenter(version: Version, mut r: Reader<'_>, depth: usize) -> Res
         let action = nicira::decode_action(version, r, depth)?;
         let Action::Note(note) = &action else { return Ok(action) };
         if let Some(bytes) = note.strip_prefix(own_fields::ACTION) {
-            return Ok(decode_noted(version, bytes, depth).unwrap_or(action));
+            let noted = decode_noted(version, bytes, depth).filter(own_fields::are_named_by);
+            return Ok(noted.unwrap_or(action));
+        }
+        if let Some(bytes) = note.strip_prefix(V10_NOTE) {
+            let noted = decode_noted(Version::V10, bytes, depth).filter(Action::is_of_v10);
+            return Ok(noted.unwrap_or(action));
         }
         let own = softflow::of_note(note).map(|own| Action::Softflow(Box::new(own)));
         return Ok(own.unwrap_or(action));
@@ -146,7 +160,7 @@ fn decode_experimenter(version: Version, mut r: Reader<'_>, depth: usize) -> Res
     Ok(Action::Experimenter(Box::new(ExperimenterAction { experimenter, data })))
 }
 
-/// The action that a note is, if it names one of the fields that others do not know.
+/// The action that a note holds.
 fn decode_noted(version: Version, bytes: &[u8], depth: usize) -> Option<Action> {
     let length = usize::from(u16::from_be_bytes(*bytes.get(2..4)?.first_chunk()?));
     let mut list = Reader::new(bytes.get(..length)?, 0, "action of a note", ErrorCode::BacBadLen);
@@ -155,7 +169,7 @@ fn decode_noted(version: Version, bytes: &[u8], depth: usize) -> Option<Action> 
         Version::V10 => decode_action_10(r, depth),
         _ => decode_action_13(version, r, depth),
     };
-    action.ok().filter(own_fields::are_named_by)
+    action.ok()
 }
 
 fn decode_set_field(version: Version, mut r: Reader<'_>) -> Result<Action> {

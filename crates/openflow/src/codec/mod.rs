@@ -20,7 +20,6 @@ mod misc;
 mod monitor;
 mod multipart;
 mod nicira;
-mod nicira_stats;
 mod own_fields;
 mod oxm;
 mod oxs;
@@ -34,7 +33,8 @@ mod switch;
 mod table;
 mod writer;
 
-pub use nicira::NICIRA;
+pub use crate::ids::NICIRA;
+pub(crate) use action::as_v10_note;
 pub use packet_in2::encode_packet_in2;
 pub use reader::{DecodeError, DecodeFault};
 

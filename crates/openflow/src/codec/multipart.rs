@@ -8,7 +8,7 @@ use super::reader::{Reader, Result};
 use super::writer::Put;
 use super::{
     Encode, EncodeError, HEADER_LEN, MESSAGE_LEN_MAX, NICIRA, bundle, finish_message, flow, group,
-    meter, misc, monitor, nicira_stats, own_fields, port, put_header, switch, table,
+    meter, misc, monitor, own_fields, port, put_header, switch, table,
 };
 use crate::error::ErrorCode;
 use crate::flow::FlowStats;
@@ -159,14 +159,14 @@ pub(super) fn decode_request(version: Version, r: &mut Reader<'_>) -> Result<Mul
         CONTROLLER_STATUS => Request::ControllerStatus,
         BUNDLE_FEATURES => Request::BundleFeatures(bundle::decode_features_request(r)?),
         _ => match vendor_stats(version, r) {
-            Some(0) => Request::Flow(nicira_stats::decode_request(r)?),
+            Some(0) => Request::Flow(flow::decode_nx_stats_request(r)?),
             Some(NX_GROUP) => Request::Group(GroupId(padded_id(r)?)),
             Some(NX_GROUP_DESC) => Request::GroupDesc(GroupId(padded_id(r)?)),
             Some(NX_GROUP_FEATURES) => Request::GroupFeatures,
             Some(MONITOR) => {
                 Request::FlowMonitor(entries(r, |r| monitor::decode_request_nx(version, r))?)
             }
-            Some(_) => Request::Aggregate(nicira_stats::decode_request(r)?),
+            Some(_) => Request::Aggregate(flow::decode_nx_stats_request(r)?),
             None => Request::Experimenter(misc::decode_experimenter(version, r)?),
         },
     };
@@ -264,7 +264,7 @@ pub(super) fn encode_request(
     match &request.body {
         Request::Flow(m) | Request::Aggregate(m) if number == EXPERIMENTER => {
             put_nicira(buf, u32::from(matches!(request.body, Request::Aggregate(_))));
-            nicira_stats::encode_request(buf, m)?;
+            flow::encode_nx_stats_request(buf, m)?;
         }
         Request::Flow(m) | Request::Aggregate(m) | Request::FlowCounts(m) => {
             flow::encode_stats_request(buf, version, m)?;
@@ -343,7 +343,7 @@ pub(super) fn decode_reply(version: Version, r: &mut Reader<'_>) -> Result<Multi
                 let update = |r: &mut Reader<'_>| monitor::decode_update_nx(version, r);
                 Reply::FlowMonitor(entries(r, |r| update(r).map(restored_update))?)
             }
-            Some(0) => Reply::NxFlow(entries(r, |r| nicira_stats::decode(r).map(restored))?),
+            Some(0) => Reply::NxFlow(entries(r, |r| flow::decode_nx_stats(r).map(restored))?),
             Some(_) => Reply::NxAggregate(flow::decode_aggregate(version, r)?),
             None => Reply::Experimenter(misc::decode_experimenter(version, r)?),
         },
@@ -352,24 +352,24 @@ pub(super) fn decode_reply(version: Version, r: &mut Reader<'_>) -> Result<Multi
 }
 
 /// A flow entry as it is told to others.
-fn told(m: &FlowStats) -> std::result::Result<Cow<'_, FlowStats>, EncodeError> {
-    Ok(match own_fields::told(&m.matching, &m.instructions)? {
+fn told(m: &FlowStats) -> Cow<'_, FlowStats> {
+    match own_fields::told(&m.matching, &m.instructions) {
         Some((matching, instructions)) => {
             Cow::Owned(FlowStats { matching, instructions, ..m.clone() })
         }
         None => Cow::Borrowed(m),
-    })
+    }
 }
 
 /// The same of a change of one.
-fn told_update(m: &FlowUpdate) -> std::result::Result<Cow<'_, FlowUpdate>, EncodeError> {
-    let FlowUpdate::Full(full) = m else { return Ok(Cow::Borrowed(m)) };
-    Ok(match own_fields::told(&full.matching, &full.instructions)? {
+fn told_update(m: &FlowUpdate) -> Cow<'_, FlowUpdate> {
+    let FlowUpdate::Full(full) = m else { return Cow::Borrowed(m) };
+    match own_fields::told(&full.matching, &full.instructions) {
         Some((matching, instructions)) => {
             Cow::Owned(FlowUpdate::Full(FullUpdate { matching, instructions, ..full.clone() }))
         }
         None => Cow::Borrowed(m),
-    })
+    }
 }
 
 /// A flow entry as it is.
@@ -438,14 +438,14 @@ pub(super) fn encode_reply(
     match &reply.body {
         Reply::Desc(m) => switch::encode_desc(buf, m),
         Reply::Flow(list) => {
-            parts.put(buf, list, |buf, m| flow::encode_stats(buf, version, &*told(m)?))?;
+            parts.put(buf, list, |buf, m| flow::encode_stats(buf, version, &told(m)))?;
         }
         Reply::Aggregate(m) => flow::encode_aggregate(buf, version, m),
         Reply::NxFlow(list) if version == Version::V10 => {
-            parts.put(buf, list, |buf, m| nicira_stats::encode(buf, &*told(m)?))?;
+            parts.put(buf, list, |buf, m| flow::encode_nx_stats(buf, &told(m)))?;
         }
         Reply::NxFlow(list) => {
-            parts.put(buf, list, |buf, m| flow::encode_stats(buf, version, &*told(m)?))?;
+            parts.put(buf, list, |buf, m| flow::encode_stats(buf, version, &told(m)))?;
         }
         Reply::NxAggregate(m) => flow::encode_aggregate(buf, version, m),
         Reply::Table(list) => {
@@ -472,12 +472,11 @@ pub(super) fn encode_reply(
         Reply::QueueDesc(list) => parts.put_all(buf, list, port::encode_queue_desc)?,
         Reply::FlowMonitor(list) if number == EXPERIMENTER => {
             parts.put(buf, list, |buf, m| {
-                monitor::encode_update_nx(buf, version, &*told_update(m)?)
+                monitor::encode_update_nx(buf, version, &told_update(m))
             })?;
         }
         Reply::FlowMonitor(list) => {
-            parts
-                .put(buf, list, |buf, m| monitor::encode_update(buf, version, &*told_update(m)?))?;
+            parts.put(buf, list, |buf, m| monitor::encode_update(buf, version, &told_update(m)))?;
         }
         Reply::FlowCounts(list) => parts.put(buf, list, flow::encode_counts)?,
         Reply::ControllerStatus(list) => {

@@ -19,13 +19,10 @@ use crate::field::{
     VLAN_PRESENT,
 };
 use crate::flow_match::{Match, MatchField};
-use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
+use crate::ids::{GroupId, MeterId, NICIRA, PortNo, QueueId, TableId};
 use crate::packet::PacketInReason;
 use crate::version::Version;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-/// Nicira's experimenter id.
-pub const NICIRA: u32 = 0x0000_2320;
 
 /// Fields whose NXM number differs from OXM's: class, number, bytes of the value.
 const NXM: [(FieldId, u16, u8, u8); 35] = {

@@ -7,16 +7,13 @@
 //!
 //! A delete has no actions, so its match names the fields themselves, as any request may.
 
-use super::oxm::{Unknown, decode_fields, encode_fields};
 use super::reader::Reader;
 use super::writer::Put;
-use super::{EncodeError, Loss};
 use crate::action::{Action, Instruction, Instructions};
 use crate::error::ErrorCode;
 use crate::extension::{LearnSource, LearnTarget, Zone};
-use crate::field::{FieldId, OXM_CLASS_SOFTFLOW};
-use crate::flow_match::Match;
-use crate::version::Version;
+use crate::field::{FieldId, OXM_CLASS_SOFTFLOW, OxmHeader};
+use crate::flow_match::{Match, MatchField};
 
 /// How a note begins that is a part of the match.
 const MATCH: &[u8] = b"sf_match";
@@ -54,20 +51,18 @@ pub(super) fn are_named_by(action: &Action) -> bool {
 }
 
 /// An entry's match and instructions as they are told, if they are told otherwise than they are.
-pub(super) fn told(
-    matching: &Match,
-    instructions: &Instructions,
-) -> Result<Option<(Match, Instructions)>, EncodeError> {
+pub(super) fn told(matching: &Match, instructions: &Instructions) -> Option<(Match, Instructions)> {
     if !matching.into_iter().any(|field| is_own(field.id)) {
-        return Ok(None);
+        return None;
     }
-    let (mut own, mut rest) = (Match::new(), Match::new());
+    let (mut rest, mut fields) = (Match::new(), Vec::new());
     for field in matching {
-        let part = if is_own(field.id) { &mut own } else { &mut rest };
-        part.set_masked(field.id, field.value, field.mask);
+        if is_own(field.id) {
+            put(&mut fields, field);
+        } else {
+            rest.set_masked(field.id, field.value, field.mask);
+        }
     }
-    let mut fields = Vec::new();
-    encode_fields(&mut fields, Version::V15, &own, Loss::Refuse)?;
     let mut instructions = instructions.clone();
     let alone = applied(&mut instructions).is_none();
     let mut note = MATCH.to_vec();
@@ -78,7 +73,7 @@ pub(super) fn told(
         Some((_, actions)) => actions.push(Action::Note(note)),
         None => instructions.push(Instruction::ApplyActions(vec![Action::Note(note)])),
     }
-    Ok(Some((rest, instructions)))
+    Some((rest, instructions))
 }
 
 /// Puts back into the match what a note of [`told`] has of it.
@@ -89,10 +84,8 @@ pub(super) fn restore(matching: &mut Match, instructions: &mut Instructions) {
     let Some(([alone, length @ ..], fields)) = fields.split_first_chunk::<3>() else { return };
     let alone = *alone != 0;
     let Some(fields) = fields.get(..usize::from(u16::from_be_bytes(*length))) else { return };
-    let mut r = Reader::new(fields, 0, "fields of a note", ErrorCode::BmcBadLen);
-    let Ok(own) = decode_fields(Version::V15, &mut r, Unknown::Refuse) else { return };
-    let new = |id| is_own(id) && !matching.has(id);
-    if own.is_empty() || !own.into_iter().all(|field| new(field.id)) {
+    let Some(own) = read(fields) else { return };
+    if own.is_empty() || own.iter().any(|field| matching.has(field.id)) {
         return;
     }
     for field in &own {
@@ -102,6 +95,34 @@ pub(super) fn restore(matching: &mut Match, instructions: &mut Instructions) {
     if alone && actions.is_empty() {
         instructions.remove(at);
     }
+}
+
+/// Writes a field as a match of OpenFlow has it.
+fn put(buf: &mut Vec<u8>, field: &MatchField) {
+    let bytes = usize::from(field.id.info().bytes);
+    buf.put_u32(OxmHeader::of(field.id, !field.is_exact()).0);
+    buf.put_number(field.value, bytes);
+    if !field.is_exact() {
+        buf.put_number(field.mask, bytes);
+    }
+}
+
+/// Reads such fields to the end. None if there is anything else.
+fn read(fields: &[u8]) -> Option<Vec<MatchField>> {
+    let mut r = Reader::new(fields, 0, "fields of a note", ErrorCode::BmcBadLen);
+    let mut own = Vec::new();
+    while !r.is_empty() {
+        let header = OxmHeader(r.u32().ok()?);
+        let id = header.field().filter(|id| is_own(*id))?;
+        let bytes = usize::from(id.info().bytes);
+        if header.length() != bytes << u32::from(header.has_mask()) {
+            return None;
+        }
+        let value = r.number(bytes).ok()?;
+        let mask = if header.has_mask() { r.number(bytes).ok()? } else { id.all_bits() };
+        own.push(MatchField::masked(id, value, mask).ok()?);
+    }
+    Some(own)
 }
 
 /// The actions that are applied at once, and where.
@@ -122,6 +143,7 @@ mod tests {
     use crate::message::Message;
     use crate::multipart::{MultipartReply, MultipartReplyBody};
     use crate::syntax::{Context, parse_flow};
+    use crate::version::Version;
 
     const LINES: [&str; 8] = [
         "sf_stage=1,in_port=1 actions=output:2",
@@ -187,7 +209,7 @@ mod tests {
         for version in Version::ALL {
             let said = flow("sf_stage=1,sf_metadata=3,in_port=1 actions=output:2");
             let (matching, instructions) =
-                told(&said.matching, &said.instructions).expect("it is told").expect("otherwise");
+                told(&said.matching, &said.instructions).expect("it is told otherwise");
             assert!(!matching.has(FieldId::SfStage) && matching.has(FieldId::InPort));
             let dialect = version;
             let again = FlowMod { dialect, matching, instructions, extended: true, ..said.clone() };
@@ -210,8 +232,8 @@ mod tests {
             flow
         };
         // Cut off; not one of these fields; nothing at all; an action that names none.
-        let in_port = [&MATCH[..], &[0, 0, 8, 0x80, 0, 0, 4, 0, 0, 0, 1]].concat();
-        let output = [&ACTION[..], &[0, 0, 0, 16, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]].concat();
+        let in_port = [MATCH, &[0, 0, 8, 0x80, 0, 0, 4, 0, 0, 0, 1]].concat();
+        let output = [ACTION, &[0, 0, 0, 16, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]].concat();
         for note in
             [&b"sf_match"[..], b"sf_match\0\0\x09\x73", b"sf_match\0\0\0", &in_port, &output]
         {

@@ -20,10 +20,13 @@ pub(super) fn group_mod(rng: &mut Rng, version: Version) -> GroupMod {
         GroupModCommand::RemoveBucket,
     ];
     let group_type = group_type(rng);
+    let command = rng.choose(&commands[..if names_buckets(version) { 6 } else { 4 }]);
+    // Open vSwitch takes it where the group is made alone.
+    let makes = commands[..3].contains(&command);
     GroupMod {
-        command: rng.choose(&commands[..if names_buckets(version) { 6 } else { 4 }]),
+        command,
         group_type,
-        selection: selection(rng, version, group_type),
+        selection: selection(rng, version, group_type).filter(|_| makes),
         group_id: GroupId(rng.u32()),
         command_bucket: match names_buckets(version) {
             true => BucketId(rng.u32()),
