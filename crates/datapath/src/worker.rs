@@ -164,7 +164,11 @@ impl Worker {
 
     fn obey(&mut self, order: Order, now_ns: u64) {
         match order {
-            Order::Add(lane) => self.lanes.push(*lane),
+            Order::Add(mut lane) => {
+                // It may have been on its way for a while.
+                lane.adopt();
+                self.lanes.push(*lane);
+            }
             Order::Poll(polls) => self.polls = polls,
             Order::Lane(key, command) => {
                 let at = self.lanes.iter().position(|lane| Arc::ptr_eq(&lane.key, &key));

@@ -61,7 +61,10 @@ impl Bench {
                 sampler: None,
                 seed: 1,
             };
-            (worker, handle.add(lane))
+            let (mut worker, handle) = (worker, handle.add(lane));
+            // It takes the lane in.
+            assert_eq!(worker.poll(0), 1);
+            (worker, handle)
         };
         let (workers, handles) = (0..workers).map(make).unzip();
         let pipeline = Pipeline::new(program()).unwrap();
