@@ -23,6 +23,7 @@
 //! | [`flood`] | known users of the gateway beside a flood of unknown ones |
 //! | [`classify`] | lookup structures on ClassBench's rules |
 //! | [`ovn`] | an OVN chassis's tables, with traffic between its ports |
+//! | [`patch`] | bridges in a row, joined by patch ports |
 //! | [`calibrate`] | prices of this machine |
 //! | [`options`] | the command line |
 //! | [`xdp`] | the switch on AF_XDP ports, beside a bare forwarding loop |
@@ -61,6 +62,7 @@ mod load;
 mod measure;
 pub mod options;
 mod ovn;
+mod patch;
 mod pipeline;
 mod reactive;
 mod stages;
@@ -84,6 +86,7 @@ pub fn run(command: BenchCommand) -> Result<(), Failure> {
         BenchCommand::Reactive(options) => reactive::run(&options),
         BenchCommand::Flood(options) => flood::run(&options),
         BenchCommand::Classify(options) => self::classify::run(&options),
+        BenchCommand::Patch(options) => patch::run(&options),
         BenchCommand::Xdp(options) => xdp::run(&options),
         BenchCommand::Calibrate(options) => calibrate::calibrate(&options),
     }

@@ -29,6 +29,8 @@ pub enum BenchCommand {
     Classify(Box<BenchClassifyOptions>),
     /// Measure what lookups and edits cost on this machine, for plans and predictions
     Calibrate(BenchCalibrateOptions),
+    /// Time bridges in a row, joined by patch ports
+    Patch(BenchPatchOptions),
     /// Forward between AF_XDP ports on veth, in turns with a bare AF_XDP forwarding loop; needs root
     Xdp(BenchXdpOptions),
 }
@@ -51,6 +53,20 @@ pub struct BenchConstructsOptions {
     /// Time nothing; fail if the interpreter has run a packet
     #[arg(long)]
     pub check: bool,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `millrace bench patch`.
+#[derive(Args, Debug)]
+pub struct BenchPatchOptions {
+    /// Flows that take turns
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub flows: u32,
+    /// Runs; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 9)]
+    pub runs: usize,
     /// One JSON object on standard output
     #[arg(long)]
     pub json: bool,

@@ -22,6 +22,7 @@ pub fn default_path() -> PathBuf {
 /// Asks a running switch for a conversation; its answer, and what follows.
 pub(crate) fn talk(
     path: Option<&Path>,
+    bridge: Option<&str>,
     verb: &str,
     arguments: Value,
 ) -> Result<(Value, BufReader<UnixStream>), Failure> {
@@ -33,7 +34,7 @@ pub(crate) fn talk(
         ))
     };
     let mut stream = UnixStream::connect(&path).map_err(failed)?;
-    let request = Request { verb: verb.to_owned(), arguments };
+    let request = Request { verb: verb.to_owned(), bridge: bridge.map(str::to_owned), arguments };
     stream.write_all(&request.line().map_err(Failure::bad)?).map_err(failed)?;
     let (mut reply, mut stream) = (String::new(), BufReader::new(stream));
     stream.read_line(&mut reply).map_err(failed)?;

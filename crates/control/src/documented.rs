@@ -4,6 +4,7 @@
 //! those of P4 of a second one. The answer must have the documented one's form: the same keys, kinds of values and
 //! lengths of lists; a text of an error must be the same. `BLESS=1` writes the answers anew.
 
+use crate::bridges::Bridges;
 use crate::config::{self, Config, Options};
 use crate::controllers;
 use crate::ports::{Opened, Ports};
@@ -17,7 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use switch::Switch;
+use switch::Workers;
 
 /// The document begins a verb's section so.
 const HEADING: &str = "### `";
@@ -64,7 +65,7 @@ fn examples(text: &str) -> Vec<Example> {
 
 /// A switch that is served, until it is dropped.
 struct Served {
-    switch: Switch,
+    bridges: Bridges,
     path: PathBuf,
     _server: Server,
     _wake: UnixStream,
@@ -72,7 +73,7 @@ struct Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        self.switch.stop();
+        self.bridges.stop();
     }
 }
 
@@ -81,15 +82,18 @@ fn served(folder: &Path, name: &str, file: &str) -> Served {
     let file = config::parse(file).unwrap();
     let config = Config::of(file, Options::default()).unwrap();
     let ports = Ports::plan(&config).unwrap();
-    let begun = controllers::begin(&config).unwrap();
+    let workers = Workers::start(config.workers, &config.cpus).unwrap();
+    let begun = controllers::begin(&config, &workers).unwrap();
+    let bridges = Bridges::with_panel(workers, ports.panel().clone(), config.defaults());
     let switch = begun.switch().clone();
     ports.add(&switch, Opened::default()).unwrap();
     let controllers = controllers::join(&config, &switch, begun.start().unwrap()).unwrap();
     let (wake, _wake) = UnixStream::pair().unwrap();
+    bridges.adopt(config.bridge(), switch.clone(), controllers, ports.configs()).unwrap();
     let handover = Arc::new(Handover::new(wake, ports));
     let path = folder.join(name);
     let socket = Place { path: path.clone(), group: None }.open().unwrap();
-    let _server = socket.serve(None, answers(&switch, &controllers, &handover)).unwrap();
+    let _server = socket.serve(None, answers(&bridges, Some(&handover))).unwrap();
     switch.sync();
     // What `explain` tells is what the engine comes to.
     let until = Instant::now() + Duration::from_secs(60);
@@ -97,7 +101,7 @@ fn served(folder: &Path, name: &str, file: &str) -> Served {
         switch.advance();
         std::thread::sleep(Duration::from_millis(2));
     }
-    Served { switch, path, _server, _wake }
+    Served { bridges, path, _server, _wake }
 }
 
 /// The answer to a line, and what can be read behind it at once.

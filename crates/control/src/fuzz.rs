@@ -46,10 +46,11 @@ pub fn ctl(data: &[u8]) {
     let switch = small();
     for asked in data.split(|byte| *byte == b'\n').take(64) {
         let Ok(request) = Request::read(asked) else { continue };
-        let verb = request.verb.clone();
+        let (verb, bridge) = (request.verb.clone(), request.bridge.clone());
         let Ok(question) = verbs::read(request) else { continue };
         let written = question.written();
-        let again = Request { verb, arguments: written.clone() }.line().expect("it can be written");
+        let again =
+            Request { verb, bridge, arguments: written.clone() }.line().expect("it can be written");
         let again = Request::read(&again).expect("what was written");
         let question = verbs::read(again).expect("what was written");
         assert_eq!(question.written(), written);

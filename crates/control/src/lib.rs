@@ -3,6 +3,7 @@
 //! | module | is |
 //! |---|---|
 //! | [`server`] | the switch in the foreground: started, served, stopped |
+//! | [`bridges`] | switches that share its workers: added, changed and removed while packets pass |
 //! | [`config`] | what it is told: a file and options, checked as a whole |
 //! | [`controllers`] | what programs it, a file each: OpenFlow, P4 |
 //! | `ports` | its ports: planned, opened, let go |
@@ -16,6 +17,7 @@
 //! In: [`config::Options`]. Out: a switch that runs until a signal ends it, and answers at its socket meanwhile.
 
 mod bounds;
+pub mod bridges;
 pub mod client;
 pub mod config;
 pub mod controller;

@@ -5,16 +5,18 @@
 //! ([`Opening::Early`]); the rest comes at the end ([`Opening::All`]). The one that lets go closes what only one may
 //! have ([`Ports::let_go`]), and can have it back ([`Ports::take_back`]).
 
+use crate::bridges::config::PortConfig;
 use crate::config::{Config, RxRate, RxWorker};
 use crate::failure::Failure;
 use crate::takeover::sockets::Socket;
 use datapath::queues::{Change, Of, PortRef, QueuesConfig, Setting};
 use port::Port;
+use port::patch::Panel;
 use port::spec::{Kind, Spec};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use switch::ports::{NUMBER_LOCAL, NUMBER_MAX};
-use switch::{PortConfig, Switch};
+use switch::Switch;
 
 /// So long the one that had a port may need to close it.
 const BACK_MAX: Duration = Duration::from_secs(60);
@@ -31,11 +33,13 @@ struct Planned {
 }
 
 /// Ports in the order of their specifications.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Ports {
     all: Vec<Planned>,
     queues: Vec<Setting>,
     dpdk: port_dpdk::Options,
+    /// Where patch ports meet.
+    panel: Panel,
 }
 
 /// Which ports are opened.
@@ -72,16 +76,16 @@ impl Opened {
 /// Two processes may have it at a time. A capture that is written is made anew by who opens it, so it is not among them.
 fn is_shared(kind: &Kind) -> bool {
     match kind {
-        Kind::AfPacket(_) | Kind::Memory(_) => true,
+        Kind::AfPacket(_) | Kind::Memory(_) | Kind::Patch(_) => true,
         Kind::Pcap { tx, .. } => tx.is_none(),
-        Kind::Tap(_) | Kind::AfXdp(_) | Kind::Dpdk(_) => false,
+        Kind::Tap(_) | Kind::Internal(_) | Kind::AfXdp(_) | Kind::Dpdk(_) => false,
     }
 }
 
 /// The process that lets go closes it, so that the other can have it. To close a packet socket, the kernel waits for all
 /// processors: 10 to 40 ms; a capture goes on where it is, should it come back.
 fn is_exclusive(kind: &Kind) -> bool {
-    matches!(kind, Kind::Tap(_) | Kind::AfXdp(_) | Kind::Dpdk(_))
+    matches!(kind, Kind::Tap(_) | Kind::Internal(_) | Kind::AfXdp(_) | Kind::Dpdk(_))
 }
 
 impl Ports {
@@ -164,7 +168,24 @@ impl Ports {
             })?;
             set.push(Setting { port: PortRef::Number(planned.number), of: of.clone() });
         }
-        Ok(Ports { all, queues: set, dpdk: config.dpdk.clone() })
+        let panel = Panel::new(config.workers);
+        Ok(Ports { all, queues: set, dpdk: config.dpdk.clone(), panel })
+    }
+
+    /// Where patch ports meet.
+    pub(crate) fn panel(&self) -> &Panel {
+        &self.panel
+    }
+
+    /// The ports, as bridges keep them.
+    pub(crate) fn configs(&self) -> Vec<PortConfig> {
+        let config = |planned: &Planned| PortConfig {
+            number: Some(planned.number),
+            rx_rate: planned.rate,
+            places: planned.places.clone(),
+            ..PortConfig::of_spec(&planned.spec)
+        };
+        self.all.iter().map(config).collect()
     }
 
     /// Names with numbers.
@@ -182,7 +203,7 @@ impl Ports {
                 check(&planned.spec)?;
                 continue;
             }
-            opened.0.insert(at, planned.open(&self.dpdk)?);
+            opened.0.insert(at, planned.open(&self.panel, &self.dpdk)?);
         }
         Ok(())
     }
@@ -229,7 +250,9 @@ impl Ports {
         for LetGo { planned, config, queues } in gone {
             let name = planned.spec.name();
             let again = loop {
-                let opened = planned.open(&self.dpdk).and_then(|port| planned.add(switch, port));
+                let opened = planned
+                    .open(&self.panel, &self.dpdk)
+                    .and_then(|port| planned.add(switch, port));
                 match opened {
                     Err(error) if Instant::now() < until => {
                         tracing::debug!(port = name, ?error, "not back yet");
@@ -254,7 +277,7 @@ impl Ports {
 /// A port that was closed for another process.
 pub(crate) struct LetGo {
     planned: Planned,
-    config: PortConfig,
+    config: switch::PortConfig,
     queues: Option<QueuesConfig>,
 }
 
@@ -278,24 +301,45 @@ impl Planned {
         self.spec.name() == name
     }
 
-    fn open(&self, dpdk: &port_dpdk::Options) -> Result<Box<dyn Port>, Failure> {
-        let spec = &self.spec;
-        let port = match &spec.kind {
-            Kind::AfXdp(xdp) => port_xdp::open(xdp),
-            Kind::Dpdk(devargs) => port_dpdk::open(spec.name(), devargs, dpdk),
-            _ => spec.open(),
-        };
-        let port = port.map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
-        Ok(match self.rate {
-            Some(per_second) => Box::new(port::pace::Paced::new(port, per_second)),
-            None => port,
-        })
+    fn open(&self, panel: &Panel, dpdk: &port_dpdk::Options) -> Result<Box<dyn Port>, Failure> {
+        let name = self.spec.name();
+        let port = open(&self.spec.kind, name, self.rate, panel, dpdk);
+        port.map_err(|e| Failure::Bad(format!("port {name}: {e}")))
     }
 
     fn add(&self, switch: &Switch, port: Box<dyn Port>) -> Result<(), Failure> {
         let name = self.spec.name();
-        let added = switch.add_port_as(name, Some(self.number), port, &self.places);
-        added.map(|_| ()).map_err(|e| Failure::Bad(format!("port {}: {e}", self.spec.name())))
+        let places = places(&*port, &self.places);
+        let added = switch.add_port_as(name, Some(self.number), port, &places);
+        added.map(|_| ()).map_err(|e| Failure::Bad(format!("port {name}: {e}")))
+    }
+}
+
+/// Opens a port of this name. So many packets a second are taken of it at most, if that is said.
+pub(crate) fn open(
+    kind: &Kind,
+    name: &str,
+    rx_rate: Option<u64>,
+    panel: &Panel,
+    dpdk: &port_dpdk::Options,
+) -> Result<Box<dyn Port>, port::Error> {
+    let port = match kind {
+        Kind::AfXdp(xdp) => port_xdp::open(xdp)?,
+        Kind::Dpdk(devargs) => port_dpdk::open(name, devargs, dpdk)?,
+        Kind::Patch(peer) => Box::new(panel.open(name, peer)?),
+        _ => kind.open(name)?,
+    };
+    Ok(match rx_rate {
+        Some(per_second) => Box::new(port::pace::Paced::new(port, per_second)),
+        None => port,
+    })
+}
+
+/// Which worker serves which queue of a port: these, where it is not a worker's own.
+pub(crate) fn places(port: &dyn Port, given: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    match port.info().kind {
+        port::patch::KIND => (0..port.info().rx_queues).map(|n| (n, n)).collect(),
+        _ => given.to_vec(),
     }
 }
 

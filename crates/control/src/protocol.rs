@@ -1,6 +1,7 @@
 //! What goes over the control socket: a JSON object asked, one answered, a line each.
 //!
-//! A question is `{"command": VERB, ...}`, the verb's arguments beside its name. The answer is `{"result": ...}` or
+//! A question is `{"command": VERB, ...}`, the verb's arguments beside its name, and `"bridge": NAME` where it is not the
+//! first bridge that is asked. The answer is `{"result": ...}` or
 //! `{"error": TEXT}`; behind the result of some verbs follows a stream. docs/control.md describes it for users.
 
 use serde::{Deserialize, Serialize};
@@ -16,10 +17,14 @@ pub(crate) const REQUEST_MAX: u64 = 64 << 20;
 /// The key that names the verb.
 const COMMAND: &str = "command";
 
-/// A question: which verb, and its arguments.
+/// The key that names the bridge.
+const BRIDGE: &str = "bridge";
+
+/// A question: which verb, of which bridge, and its arguments.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) verb: String,
+    pub(crate) bridge: Option<String>,
     pub(crate) arguments: Value,
 }
 
@@ -30,12 +35,20 @@ impl Request {
             serde_json::from_slice(line).map_err(|e| e.to_string())?;
         let verb = arguments.remove(COMMAND).ok_or_else(|| format!("missing field `{COMMAND}`"))?;
         let Value::String(verb) = verb else { return Err(format!("{COMMAND} must be a string")) };
-        Ok(Request { verb, arguments: Value::Object(arguments) })
+        let bridge = match arguments.remove(BRIDGE) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(bridge)) => Some(bridge),
+            Some(_) => return Err(format!("{BRIDGE} must be a string")),
+        };
+        Ok(Request { verb, bridge, arguments: Value::Object(arguments) })
     }
 
     /// As a line, its end included.
     pub(crate) fn line(&self) -> serde_json::Result<Vec<u8>> {
         let mut whole = Map::from_iter([(COMMAND.to_owned(), Value::from(self.verb.as_str()))]);
+        if let Some(bridge) = &self.bridge {
+            whole.insert(BRIDGE.to_owned(), Value::from(bridge.as_str()));
+        }
         if let Value::Object(arguments) = &self.arguments {
             whole.extend(arguments.clone());
         }

@@ -1,5 +1,6 @@
 //! The server: a switch in the foreground, until a signal ends it ([`signals`](crate::signals)).
 
+use crate::bridges::{Bridges, Defaults};
 use crate::config::{Config, Options, check_cpus};
 use crate::controller::{Begun, Controllers};
 use crate::dial::default_path;
@@ -16,9 +17,9 @@ use crate::verb::At;
 use crate::{controllers, guard, logging, room, verbs};
 use serde_json::Value;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use switch::Switch;
+use switch::{Switch, Workers};
 
 /// `millrace run`.
 pub fn run(options: Options) -> Result<(), Failure> {
@@ -42,7 +43,9 @@ pub fn run(options: Options) -> Result<(), Failure> {
         Some(path) => Some(State::open(path, config.take_over.is_none())?),
         None => None,
     };
-    let begun = controllers::begin(&config)?;
+    let workers = Workers::start(config.workers, &config.cpus).map_err(Failure::bad)?;
+    let begun = controllers::begin(&config, &workers)?;
+    let bridges = Bridges::with_panel(workers, ports.panel().clone(), config.defaults());
     let switch = begun.switch().clone();
     signals.of(&switch);
     if let Some(bound) = config.watchdog {
@@ -62,6 +65,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
         switch: &switch,
         config: &config,
         ports: &ports,
+        bridges: &bridges,
         place: &place,
         handover: &handover,
     };
@@ -94,9 +98,8 @@ pub fn run(options: Options) -> Result<(), Failure> {
     if handed_over {
         handover.freed();
     }
-    // Controllers first: who still talks to the switch must find it running.
-    controllers.iter().for_each(|one| one.stop());
-    switch.stop();
+    // Controllers first: who still talks to a switch must find it running.
+    bridges.stop();
     signals.ended();
     match &state {
         Some(state) if !handed_over => state.end(&switch),
@@ -104,11 +107,70 @@ pub fn run(options: Options) -> Result<(), Failure> {
     }
 }
 
+/// A process without bridges, for who makes them later.
+#[derive(Clone, Debug)]
+pub struct Empty {
+    /// Worker threads.
+    pub workers: usize,
+    /// Their processors.
+    pub cpus: Vec<usize>,
+    /// Workers never sleep.
+    pub poll: bool,
+    /// What bridges have in common.
+    pub defaults: Defaults,
+    /// The control socket; the usual place, if none is named.
+    pub ctl: Option<PathBuf>,
+    /// The group that may ask there, by number.
+    pub ctl_group: Option<u32>,
+}
+
+/// Runs a process whose bridges are made by `begin`, or by who was begun there, until a signal ends it. What `begin` returns
+/// is dropped before the bridges stop.
+pub fn run_empty<T>(
+    empty: Empty,
+    begin: impl FnOnce(&Bridges) -> Result<T, Failure>,
+) -> Result<(), Failure> {
+    room::raise_descriptors();
+    guard::panics_end_the_process();
+    let signals =
+        Signals::take().map_err(|e| Failure::Bad(format!("cannot wait for signals: {e}")))?;
+    check_cpus(&empty.cpus)?;
+    let asked = empty.ctl.is_some();
+    let place = Place { path: empty.ctl.unwrap_or_else(default_path), group: empty.ctl_group };
+    if asked {
+        place.check(None).map_err(|e| no_control_socket(&place, &e))?;
+    }
+    let workers = Workers::start(empty.workers, &empty.cpus).map_err(Failure::bad)?;
+    workers.set_polling(empty.poll);
+    let bridges = Bridges::new(workers, empty.defaults);
+    let began = begin(&bridges)?;
+    let served = place.open().and_then(|socket| socket.serve(None, answers(&bridges, None)));
+    let server = match served {
+        Ok(server) => Some(server),
+        Err(error) if asked => return Err(no_control_socket(&place, &error)),
+        Err(error) => {
+            tracing::warn!(path = %place.path.display(), %error, "no control socket");
+            None
+        }
+    };
+    let listening: Vec<String> =
+        server.iter().map(|server| format!("ctl:{}", server.path().display())).collect();
+    logging::say(&format!("millrace: ready listening {}", words(&listening)));
+    signals.wait();
+    tracing::info!("stopping");
+    drop(server);
+    drop(began);
+    bridges.stop();
+    signals.ended();
+    Ok(())
+}
+
 /// A switch that starts, and what it is still to have.
 struct Starting<'a> {
     switch: &'a Switch,
     config: &'a Config,
     ports: &'a Ports,
+    bridges: &'a Bridges,
     place: &'a Place,
     handover: &'a Arc<Handover>,
 }
@@ -125,9 +187,9 @@ impl Starting<'_> {
     /// As the only one.
     fn start(&self, begun: Box<dyn Begun + '_>) -> Result<Ready, Failure> {
         let described = self.ports.add(self.switch, Opened::default())?;
-        let controllers = controllers::join(self.config, self.switch, begun.start()?)?;
+        let controllers = self.controlled(begun)?;
         let server = match self.socket(self.place.open())? {
-            Some(socket) => Some(self.serve(socket, &controllers)?),
+            Some(socket) => Some(self.serve(socket)?),
             None => None,
         };
         self.switch.sync();
@@ -190,11 +252,26 @@ impl Starting<'_> {
         let sockets = opened.receive_by(self.ports, running.sockets()?);
         tracing::debug!(sockets, "received by from here on");
         let described = self.ports.add(switch, opened)?;
-        let controllers = controllers::join(self.config, switch, begun.start()?)?;
-        let server = socket.map(|socket| self.serve(socket, &controllers)).transpose()?;
+        let controllers = self.controlled(begun)?;
+        let server = socket.map(|socket| self.serve(socket)).transpose()?;
         switch.sync();
         running.finish()?;
         Ok((Ready { controllers, server, described }, paused))
+    }
+
+    /// Those who program the switch go to work, which is the first bridge then; others follow.
+    fn controlled(&self, begun: Box<dyn Begun + '_>) -> Result<Controllers, Failure> {
+        let controllers = controllers::join(self.config, self.switch, begun.start()?)?;
+        let first = self.config.bridge();
+        let (switch, ports) = (self.switch.clone(), self.ports.configs());
+        self.bridges.adopt(first, switch, controllers.clone(), ports).map_err(Failure::bad)?;
+        for (bridge, ports) in &self.config.bridges {
+            self.bridges.add(bridge.clone()).map_err(Failure::bad)?;
+            for port in ports {
+                self.bridges.add_port(&bridge.name, port.clone()).map_err(Failure::bad)?;
+            }
+        }
+        Ok(controllers)
     }
 
     /// A control socket that was not asked for may be missing.
@@ -209,9 +286,9 @@ impl Starting<'_> {
         }
     }
 
-    fn serve(&self, socket: Socket, controllers: &Controllers) -> Result<Server, Failure> {
+    fn serve(&self, socket: Socket) -> Result<Server, Failure> {
         let pulse = self.switch.pulse("ctl");
-        let answers = answers(self.switch, controllers, self.handover);
+        let answers = answers(self.bridges, Some(self.handover));
         socket.serve(Some(pulse), answers).map_err(|e| no_control_socket(self.place, &e))
     }
 }
@@ -226,13 +303,17 @@ fn words(list: &[String]) -> String {
 
 /// What the control socket answers.
 pub(crate) fn answers(
-    switch: &Switch,
-    controllers: &Controllers,
-    handover: &Arc<Handover>,
+    bridges: &Bridges,
+    handover: Option<&Arc<Handover>>,
 ) -> impl Fn(Request) -> Result<Reply<Value>, String> + Send + Sync + 'static {
-    let (switch, controllers, handover) = (switch.clone(), controllers.clone(), handover.clone());
+    let (bridges, handover) = (bridges.clone(), handover.cloned());
     move |request| {
-        let at = At { switch: &switch, controllers: &controllers, handover: Some(&handover) };
+        let named = request.bridge.as_deref();
+        let bridge = match named {
+            Some(name) => Some(bridges.bridge(name).map_err(|e| e.to_string())?),
+            None => bridges.first(),
+        };
+        let at = At::of(&bridges, bridge.as_ref(), named.is_some(), handover.as_ref());
         verbs::answer(&at, request)
     }
 }

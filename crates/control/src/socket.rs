@@ -250,11 +250,11 @@ mod tests {
                 verb => panic!("{verb}"),
             })
             .unwrap();
-        assert_eq!(ask(Some(&path), &Stats {}).unwrap(), serde_json::json!({"ports": []}));
-        let refused = ask(Some(&path), &Trace { in_port: 9, packet: String::new() });
+        assert_eq!(ask(Some(path.as_path()), &Stats {}).unwrap(), serde_json::json!({"ports": []}));
+        let refused = ask(Some(path.as_path()), &Trace { in_port: 9, packet: String::new() });
         assert!(matches!(refused, Err(Failure::Bad(text)) if text == "no port 9"));
         let mut frames = String::new();
-        follow(Some(&path), &Capture::default()).unwrap().read_to_string(&mut frames).unwrap();
+        follow(Some(path.as_path()), &Capture::default()).unwrap().read_to_string(&mut frames).unwrap();
         assert_eq!(frames, "frames");
         assert_eq!(place.open().unwrap_err().to_string(), another().to_string());
         let mut raw = UnixStream::connect(&path).unwrap();
@@ -266,7 +266,7 @@ mod tests {
         }
         drop(server);
         assert!(!path.exists());
-        assert!(ask(Some(&path), &Stats {}).is_err());
+        assert!(ask(Some(path.as_path()), &Stats {}).is_err());
     }
 
     fn place(dir: &tempfile::TempDir, name: &str) -> Place {
@@ -327,15 +327,15 @@ mod tests {
         std::fs::remove_file(&at.path).unwrap();
         let second = served(at.open().unwrap());
         drop(first);
-        assert!(ask(Some(&at.path), &Stats {}).is_ok());
+        assert!(ask(Some(at.path.as_path()), &Stats {}).is_ok());
         // One that takes over puts its own in the place of the one that is there.
         let mut third = served(at.open_beside().unwrap());
-        assert!(ask(Some(&at.path), &Stats {}).is_ok());
+        assert!(ask(Some(at.path.as_path()), &Stats {}).is_ok());
         let before = unix::identity(&at.path);
         third.settle().unwrap();
         assert_ne!(unix::identity(&at.path), before);
         drop(second);
-        assert!(ask(Some(&at.path), &Stats {}).is_ok());
+        assert!(ask(Some(at.path.as_path()), &Stats {}).is_ok());
         drop(third);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }

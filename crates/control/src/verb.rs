@@ -3,6 +3,7 @@
 //! The arguments are a serde type, which is also what a client asks with; the answer is one, too, and the verb makes
 //! text of it for people. A verb that changes the switch says what it changes, for `--log-changes`.
 
+use crate::bridges::{Bridge, Bridges};
 use crate::controller::Controllers;
 use crate::protocol::Reply;
 use crate::takeover::handover::Handover;
@@ -14,11 +15,13 @@ use switch::Switch;
 
 /// What a verb is asked of.
 pub struct At<'a> {
-    /// The switch.
-    pub switch: &'a Switch,
-    /// What programs it.
-    pub controllers: &'a Controllers,
-    /// What another process needs to take this one's place; none of a switch that is no server's.
+    /// A bridge's switch, and what programs it; none where there is no bridge.
+    switch: Option<(&'a Switch, &'a Controllers)>,
+    /// All bridges; none of a switch that is no server's.
+    bridges: Option<&'a Bridges>,
+    /// The bridge that the question names.
+    named: Option<&'a Arc<Bridge>>,
+    /// What another process needs to take this one's place.
     pub(crate) handover: Option<&'a Arc<Handover>>,
 }
 
@@ -26,8 +29,49 @@ impl<'a> At<'a> {
     /// A switch that nobody programs and no process serves.
     pub fn alone(switch: &'a Switch) -> At<'a> {
         static NONE: Controllers = Controllers::none();
-        At { switch, controllers: &NONE, handover: None }
+        At { switch: Some((switch, &NONE)), bridges: None, named: None, handover: None }
     }
+
+    /// Of a process's bridges this one, which the question names or is the first.
+    pub(crate) fn of(
+        bridges: &'a Bridges,
+        bridge: Option<&'a Arc<Bridge>>,
+        is_named: bool,
+        handover: Option<&'a Arc<Handover>>,
+    ) -> At<'a> {
+        let switch = bridge.map(|bridge| (bridge.switch(), bridge.controllers()));
+        At { switch, bridges: Some(bridges), named: bridge.filter(|_| is_named), handover }
+    }
+
+    /// The switch.
+    pub fn switch(&self) -> Result<&'a Switch, String> {
+        self.switch.map(|(switch, _)| switch).ok_or_else(no_bridge)
+    }
+
+    /// What programs it.
+    pub fn controllers(&self) -> Result<&'a Controllers, String> {
+        self.switch.map(|(_, controllers)| controllers).ok_or_else(no_bridge)
+    }
+
+    /// All bridges.
+    pub fn bridges(&self) -> Result<&'a Bridges, String> {
+        self.bridges.ok_or_else(|| "this is no bridge of a running process".to_owned())
+    }
+
+    /// The bridge that the question names, or the first one.
+    pub fn bridge(&self) -> Result<Arc<Bridge>, String> {
+        let first = || self.bridges()?.first().ok_or_else(no_bridge);
+        self.named.cloned().map_or_else(first, Ok)
+    }
+
+    /// The bridge that the question names, if it names one.
+    pub fn named(&self) -> Option<&'a Arc<Bridge>> {
+        self.named
+    }
+}
+
+fn no_bridge() -> String {
+    "there is no bridge: add one with `millrace bridge add NAME`".to_owned()
 }
 
 /// What a question has changed: what, how, and all of it.

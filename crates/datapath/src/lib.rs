@@ -67,4 +67,4 @@ pub use engine::{Engine, Forward, Scratch};
 pub use ports::{PortFlags, PortShared, PortTable};
 pub use publish::Publisher;
 pub use punt::{Message, PuntRing};
-pub use worker::{Command, Worker, WorkerConfig};
+pub use worker::{Command, LaneConfig, Worker, WorkerConfig};

@@ -138,13 +138,13 @@ impl Reader {
         Reader { publisher, worker, held }
     }
 
-    /// Takes the current version, if it holds another one or none.
+    /// Takes the current version, if it holds another one. One that holds none takes it when it is [asked](Self::get).
     #[inline]
     pub fn adopt(&mut self) {
-        match &mut self.held {
-            Some(held) if !self.publisher.is_stale(held) => {}
-            Some(held) => self.publisher.adopt(self.worker, held),
-            None => self.held = Some(self.publisher.start(self.worker)),
+        if let Some(held) = &mut self.held
+            && self.publisher.is_stale(held)
+        {
+            self.publisher.adopt(self.worker, held);
         }
     }
 
@@ -167,7 +167,8 @@ impl Reader {
 
     /// Lets go of what it holds: the worker goes to sleep.
     pub fn sleep(&mut self) {
-        self.held = None;
-        self.stop();
+        if self.held.take().is_some() {
+            self.stop();
+        }
     }
 }

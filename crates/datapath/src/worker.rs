@@ -1,48 +1,42 @@
 //! The burst loop: receive, run, transmit; sleep when all is silent.
 //!
-//! A [`Worker`] has three parts, one module each: `receive` (receive queues), `run` (the version, and all that it takes to run
-//! packets by it) and `transmit` (a transmit queue per port, egress queues, free buffers). Each part calls the next.
-//! [`Worker::poll`] is one round: take commands, adopt the current version, then for each receive
-//! queue one burst, run to completion, and flush what was queued. [`Worker::run`] repeats it on a
+//! A worker serves one or more switches: it has a lane (module `lane`) for each. A lane has three parts, one module each:
+//! `receive` (receive queues), `run` (the version, and all that it takes to run packets by it) and `transmit` (a transmit
+//! queue per port, egress queues). Each part calls the next. Buffers belong to the worker, and are with the lane that runs.
+//!
+//! [`Worker::poll`] is one round: take commands, then for each lane adopt the current version, take one burst of each
+//! receive queue, run it to completion, and flush what was queued. [`Worker::run`] repeats it on a
 //! thread of its own and sleeps on the queues' descriptors once nothing has come for
 //! [`SPIN_NS`]; a waker ends the sleep. Queues without a descriptor (DPDK's) are asked again every
-//! [`POLL_INTERVAL_NS`] meanwhile; [`Command::Poll`] forbids sleep altogether.
+//! [`POLL_INTERVAL_NS`] meanwhile; [`WorkerHandle::set_polling`] forbids sleep altogether.
+//!
+//! What one lane sends by a patch port (`port::patch`) waits in a queue of this worker for the other lane, which takes it
+//! in its own turn, as from any other port: so no burst is cut short, and a loop of bridges starves nobody.
 //!
 //! Invariants: every frame received or injected ends as sent, punted, or counted under a reason; a
 //! queue whose interface is down or gone is asked again after [`RETRY_NS`], so that an interface
 //! which comes back is served again; a round takes a bounded number of commands, so that neither
 //! the control side nor traffic can starve the other.
-//! Checked by: `tests/worker.rs`; whole switches by the tests of `switch`.
+//! Checked by: `tests/worker.rs`, `tests/lanes.rs`; whole switches by the tests of `switch`.
 //!
 //! Tests and simulations call `poll` themselves, with a clock of their own.
 
 mod control;
 mod fallback;
+mod lane;
 mod receive;
 mod run;
 mod transmit;
 
-pub use self::control::{Command, Handle, Injection, Removed, Waker};
+pub use self::control::{Command, Handle, Injection, Removed, Waker, WorkerHandle};
+pub use self::lane::LaneConfig;
 pub use self::receive::{POLL_INTERVAL_NS, RETRY_NS};
 
-use self::control::Inbox;
-use self::fallback::{Fallback, Prior};
-use self::receive::Receive;
-use self::run::Run;
-use self::transmit::Transmit;
-use crate::capture::Watch;
-use crate::engine::Scratch;
-use crate::ports::PortShared;
-use crate::publish::{Publisher, Reader};
-use crate::punt::PuntRing;
-use crate::services::{Services, StartPoint};
-use crate::sink::Notes;
-use crate::tally::Reason;
-use crate::validate::Sampler;
-use ir::DropReason;
-use port::prng::Prng;
+use self::control::{Inbox, Order};
+use self::lane::Lane;
+use self::run::Buffers;
+use port::Pool;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use state::counters::WorkerCounters;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,21 +58,6 @@ pub struct WorkerConfig {
     pub index: usize,
     /// The processor it is pinned to.
     pub cpu: Option<usize>,
-    /// Where versions are published.
-    pub publisher: Arc<Publisher>,
-    /// Where punts go.
-    pub ring: PuntRing,
-    /// Its share of the entries', groups' and meters' counters.
-    pub counters: WorkerCounters,
-    /// Stands for the control side as a port: counts the packets it injects, and what becomes of
-    /// those that do not leave.
-    pub control: Arc<PortShared>,
-    /// Takes samples of what compiled code does.
-    pub sampler: Option<Sampler>,
-    /// What programs call by name.
-    pub services: Services,
-    /// Seed of its random numbers.
-    pub seed: u64,
     /// No further command is taken in a round once they took so long: what comes in by ports does not wait for the
     /// control side's packets, each of which may run for as long as its actions do. This is time by the machine's
     /// clock, unlike what [`Worker::poll`] is given: whoever drives rounds by hand and wants them to be the same each
@@ -95,49 +74,36 @@ pub struct Worker {
     /// The processor it is pinned to.
     cpu: Option<usize>,
     inbox: Inbox,
-    receive: Receive,
-    run: Run,
-    transmit: Transmit,
-    /// Stands for the control side as a port.
-    control: Arc<PortShared>,
+    /// One for each switch that it serves.
+    lanes: Vec<Lane>,
+    /// The burst at hand.
+    buffers: Buffers,
+    /// Free buffers, while no lane runs.
+    pool: Pool,
     /// It never sleeps.
     polls: bool,
     stopped: bool,
 }
 
 impl Worker {
-    /// A worker without ports, and its handle. It counts as running from now on.
-    pub fn new(config: WorkerConfig) -> std::io::Result<(Worker, Handle)> {
-        let (inbox, handle) = Inbox::new(config.commands_time)?;
-        let index = config.index;
-        let run = Run {
-            index,
-            version: Reader::new(config.publisher, index),
-            services: config.services,
-            scratch: Scratch::default(),
-            counters: config.counters,
-            random: Prng::new(config.seed),
-            punts: config.ring,
-            notes: Notes::default(),
-            fallback: Fallback::default(),
-            sampler: config.sampler,
-            watch: Watch::default(),
-        };
+    /// A worker without lanes, and its handle.
+    pub fn new(config: WorkerConfig) -> std::io::Result<(Worker, WorkerHandle)> {
+        let WorkerConfig { index, cpu, commands_time, bursts_max } = config;
+        let (inbox, handle) = Inbox::new(index, bursts_max, commands_time)?;
         let worker = Worker {
             index,
-            cpu: config.cpu,
+            cpu,
             inbox,
-            receive: Receive::new(index, config.bursts_max),
-            run,
-            transmit: Transmit::new(index),
-            control: config.control,
+            lanes: Vec::new(),
+            buffers: Buffers::default(),
+            pool: Pool::new(),
             polls: false,
             stopped: false,
         };
         Ok((worker, handle))
     }
 
-    /// Rounds until told to stop. `epoch` is the zero of the switch's clock.
+    /// Rounds until told to stop. `epoch` is the zero of its switches' clock.
     pub fn run(mut self, epoch: Instant) {
         if let Some(cpu) = self.cpu {
             let mut set = rustix::thread::CpuSet::new();
@@ -166,20 +132,16 @@ impl Worker {
 
     /// One round. Returns how many frames and commands it took.
     pub fn poll(&mut self, now_ns: u64) -> usize {
-        self.run.version.adopt();
+        self.lanes.iter_mut().for_each(Lane::adopt);
         let commands = self.obey_all(now_ns);
-        let idle = commands == 0;
-        let (mut received, mut more) = (0, false);
-        if !self.stopped && self.receive.enabled {
-            let Worker { receive, run, transmit, .. } = self;
-            (received, more) = receive.round(idle, run, transmit, now_ns);
+        let mut received = 0;
+        if !self.stopped {
+            let Worker { lanes, buffers, pool, .. } = self;
+            for lane in lanes {
+                received += lane.round((buffers, pool), commands == 0, now_ns);
+            }
         }
-        // While a queue gives all that it is asked for, there is a next round; what commands have sent leaves in this one.
-        self.transmit.end_round(more && idle, received > 0 || !idle, now_ns);
         self.inbox.note_obeyed(commands);
-        if self.stopped {
-            self.run.version.stop();
-        }
         commands as usize + received
     }
 
@@ -188,69 +150,54 @@ impl Worker {
     fn obey_all(&mut self, now_ns: u64) -> u64 {
         let (mut obeyed, mut began) = (0, None);
         while obeyed < COMMANDS_MAX && !self.stopped {
-            let Some(command) = self.inbox.next(obeyed) else { break };
+            let Some(order) = self.inbox.next(obeyed) else { break };
             obeyed += 1;
             let first = *began.get_or_insert_with(Instant::now);
-            self.obey(command, now_ns);
+            self.obey(order, now_ns);
             if first.elapsed() >= self.inbox.time_max {
                 break;
             }
         }
+        self.stopped |= self.lanes.is_empty() && self.inbox.is_final();
         obeyed
     }
 
-    fn obey(&mut self, command: Command, now_ns: u64) {
-        self.transmit.hand_over_batches();
-        match command {
-            Command::AddPort { shared, rx, tx } => {
-                self.transmit.add(shared.clone(), tx, now_ns);
-                self.receive.add(&shared, rx);
+    fn obey(&mut self, order: Order, now_ns: u64) {
+        match order {
+            Order::Add(mut lane) => {
+                // It may have been on its way for a while.
+                lane.adopt();
+                self.lanes.push(*lane);
             }
-            Command::RemovePort(number, to) => {
-                let tx = self.transmit.remove(number, now_ns);
-                self.receive.count_drops();
-                let removed = Removed { rx: self.receive.remove(number), tx };
-                if let Some(to) = to {
-                    // Unless nobody waits any more.
-                    let _ = to.send(removed);
+            Order::Poll(polls) => self.polls = polls,
+            Order::Lane(key, command) => {
+                let at = self.lanes.iter().position(|lane| Arc::ptr_eq(&lane.key, &key));
+                match (at, command) {
+                    (None, Command::Inject(_)) => key.count_late(1),
+                    (None, _) => {}
+                    (Some(at), command) => {
+                        if !self.lanes[at].obey(command, &mut self.pool, now_ns) {
+                            self.lanes.remove(at);
+                        }
+                    }
                 }
             }
-            Command::Queues { number, queues } => self.transmit.set_queues(number, queues),
-            Command::Ports(ports) => self.transmit.ports = ports,
-            Command::Inject(injection) => self.inject(injection, now_ns),
-            Command::Capture(tap) => self.run.watch.add(tap),
-            Command::Poll(polls) => self.polls = polls,
-            Command::Receive(receives) => self.receive.enabled = receives,
-            Command::Answer => {}
-            Command::Stop => {
-                self.receive.count_drops();
-                self.transmit.stop(now_ns);
-                self.run.services.give_up(DropReason::Stopped);
+            Order::End => {
+                for lane in &mut self.lanes {
+                    lane.end(&mut self.pool, now_ns);
+                }
+                self.lanes.clear();
                 self.stopped = true;
             }
         }
     }
 
-    /// Runs a packet of the control side.
-    fn inject(&mut self, injection: Injection, now_ns: u64) {
-        let (run, tx) = (&mut self.run, &mut self.transmit);
-        // A packet-out must be forwarded by what its sender programmed before it.
-        run.version.adopt();
-        let mut frame = tx.pool.copy_of(&injection.bytes);
-        frame.rx_port = injection.in_port;
-        let begins = StartPoint::Action(injection.action, injection.args);
-        self.control.cell(self.index).count_rx(1, frame.len() as u64);
-        run.process(frame, &self.control, &begins, Prior::none(Reason::INJECTED), tx, now_ns);
-        drop(run.watch.take_fate());
-        run.watch.settle();
-    }
-
     /// Sleeps until a frame, a command or a new version is there, or a queue is to be asked again.
     fn sleep(&mut self, now_ns: u64) {
+        self.lanes.iter_mut().for_each(Lane::sleep);
         let mut fds = vec![PollFd::new(self.inbox.fd(), PollFlags::IN)];
-        let retry_ns = self.receive.wait_for(&mut fds, now_ns);
-        let until_ns = retry_ns.into_iter().chain(self.transmit.due_ns()).min();
-        self.run.version.sleep();
+        let each = self.lanes.iter().filter_map(|lane| lane.wait_for(&mut fds, now_ns));
+        let until_ns = each.min();
         let timeout = until_ns
             .map(|at| Duration::from_nanos(at.saturating_sub(now_ns)))
             .and_then(|left| Timespec::try_from(left).ok());
@@ -266,14 +213,10 @@ impl Worker {
 }
 
 /// However a worker ends, by command, by a panic or because its thread could not start: nobody
-/// waits for it any more.
+/// waits for it or its lanes any more.
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.run.version.stop();
-        let late = self.inbox.close();
-        if late > 0 {
-            self.control.cell(self.index).count_rx(late, 0);
-            self.control.cell(self.index).count_drop(DropReason::Stopped, late);
-        }
+        self.lanes.clear();
+        self.inbox.close();
     }
 }

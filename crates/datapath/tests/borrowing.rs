@@ -11,7 +11,7 @@ use datapath::queues::{Queues, QueuesConfig, Setting};
 use datapath::validate;
 use datapath::worker::Handle;
 use datapath::{
-    Command, Engine, PortFlags, PortShared, PortTable, Publisher, Worker, WorkerConfig,
+    Command, Engine, LaneConfig, PortFlags, PortShared, PortTable, Publisher, Worker, WorkerConfig,
 };
 use ir::{Pipeline, Update};
 use port::burst::BURST_MAX;
@@ -59,20 +59,17 @@ impl Bench {
         let publisher = Arc::new(Publisher::new(first, 1));
         let (ring, punts) = punt::ring(0);
         let (sampler, samples) = validate::ring(97);
-        let config = WorkerConfig {
+        let config = WorkerConfig { index: 0, cpu: None, commands_time: Duration::MAX, bursts_max };
+        let (worker, handle) = Worker::new(config).unwrap();
+        let handle = handle.add(LaneConfig {
             services: Default::default(),
-            index: 0,
-            cpu: None,
             publisher: publisher.clone(),
             ring,
             counters: arena.worker(),
             control: Arc::new(PortShared::new(0xffff_fffd, "control", 0, 1)),
             sampler: checks.then_some(sampler),
             seed: 1,
-            commands_time: Duration::MAX,
-            bursts_max,
-        };
-        let (worker, handle) = Worker::new(config).unwrap();
+        });
         let pipeline = Pipeline::new(program()).unwrap();
         let mut bench = Bench {
             engine,

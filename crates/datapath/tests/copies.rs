@@ -14,8 +14,8 @@ use datapath::queues::{Queues, QueuesConfig, Setting};
 use datapath::replica::InterpEngine;
 use datapath::worker::Handle;
 use datapath::{
-    Command, Engine, Forward, PortFlags, PortShared, PortTable, Publisher, Worker, WorkerConfig,
-    punt, validate,
+    Command, Engine, Forward, LaneConfig, PortFlags, PortShared, PortTable, Publisher, Worker,
+    WorkerConfig, punt, validate,
 };
 use ir::Pipeline;
 use ir::testing::Rng;
@@ -72,20 +72,18 @@ impl Bench {
         publisher.publish(engine.publish(&|| {}));
         let (ring, punts) = punt::ring(punt_rate);
         let (sampler, samples) = validate::ring(23);
-        let config = WorkerConfig {
+        let config =
+            WorkerConfig { index: 0, cpu: None, commands_time: Duration::MAX, bursts_max: 1 };
+        let (worker, handle) = Worker::new(config).unwrap();
+        let handle = handle.add(LaneConfig {
             services: Default::default(),
-            index: 0,
-            cpu: None,
             publisher,
             ring,
             counters: arena.worker(),
             control: Arc::new(PortShared::new(0xffff_fffd, "control", 0, 1)),
             sampler: (how == How::Compiled).then_some(sampler),
             seed: 1,
-            commands_time: Duration::MAX,
-            bursts_max: 1,
-        };
-        let (worker, handle) = Worker::new(config).unwrap();
+        });
         let mut bench = Bench {
             how,
             worker,

@@ -28,7 +28,7 @@ pub(crate) fn run(options: CaptureOptions) -> Result<(), Failure> {
         count: options.count,
         text,
     };
-    let mut frames = follow(options.ctl.as_deref(), &question)?;
+    let mut frames = follow(options.to.whom(), &question)?;
     let mut out: Box<dyn Write> = match &options.pcapng {
         Some(path) => {
             let file = File::create(path);

@@ -40,6 +40,12 @@ pub(crate) enum Command {
     Capture(CaptureOptions),
     /// Show or change the egress queues of a running switch's ports
     Queue(QueueOptions),
+    /// Show, add, change or remove bridges of a running process
+    Bridge(BridgeOptions),
+    /// Show, add, remove or renumber ports of a running switch
+    Port(PortOptions),
+    /// Show or forget the addresses that NORMAL has learnt
+    Stations(StationsOptions),
     /// Show, forget, export or import the connections that a running switch knows
     Conntrack(ConntrackOptions),
     /// Add, remove or show the services that flows of a running switch name
@@ -62,6 +68,31 @@ pub(crate) enum Command {
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
+}
+
+/// Whom to ask.
+#[derive(Args, Debug)]
+pub(crate) struct To {
+    /// Control socket of the running switch
+    #[arg(long, value_name = "PATH", global = true)]
+    pub(crate) ctl: Option<PathBuf>,
+    /// Which of its bridges [default: the first one]
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(crate) bridge: Option<String>,
+}
+
+impl To {
+    /// As it is asked.
+    pub(crate) fn whom(&self) -> control::client::To<'_> {
+        control::client::To { ctl: self.ctl.as_deref(), bridge: self.bridge.as_deref() }
+    }
+}
+
+impl Source {
+    /// As it is asked.
+    pub(crate) fn whom(&self) -> control::client::To<'_> {
+        control::client::To { ctl: self.ctl.as_deref(), bridge: self.bridge.as_deref() }
+    }
 }
 
 /// `millrace capture`.
@@ -94,9 +125,8 @@ pub(crate) struct CaptureOptions {
     /// Bytes kept of each frame
     #[arg(long, value_name = "BYTES", default_value_t = 262_144)]
     pub(crate) snap_len: usize,
-    /// Control socket of the running switch
-    #[arg(long, value_name = "PATH")]
-    pub(crate) ctl: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) to: To,
 }
 
 /// `millrace queue`.
@@ -108,9 +138,8 @@ pub(crate) struct QueueOptions {
     /// One JSON object on standard output
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Control socket of the running switch
-    #[arg(long, value_name = "PATH", global = true)]
-    pub(crate) ctl: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) to: To,
 }
 
 /// What to do with queues.
@@ -132,6 +161,113 @@ pub(crate) enum QueueCommand {
     },
 }
 
+/// `millrace bridge`.
+#[derive(Args, Debug)]
+pub(crate) struct BridgeOptions {
+    /// What to do; without it, show
+    #[command(subcommand)]
+    pub(crate) command: Option<BridgeCommand>,
+    /// One JSON object on standard output
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Control socket of the running process
+    #[arg(long, value_name = "PATH", global = true)]
+    pub(crate) ctl: Option<PathBuf>,
+}
+
+/// What to do with bridges.
+#[derive(Subcommand, Debug)]
+pub(crate) enum BridgeCommand {
+    /// Show all bridges with their ports and controllers
+    Show,
+    /// Add a bridge without ports
+    Add(NewBridge),
+    /// Change what is said here of a bridge; its entries and ports stay
+    Set(NewBridge),
+    /// Remove a bridge, and close its ports
+    Remove {
+        /// Its name
+        name: String,
+    },
+}
+
+/// A bridge to be added, or what is to change.
+#[derive(Args, Debug)]
+pub(crate) struct NewBridge {
+    /// Its name
+    pub(crate) name: String,
+    /// Datapath id, up to 16 hexadecimal digits [default: made of the name]
+    #[arg(long, value_name = "HEX")]
+    pub(crate) datapath_id: Option<String>,
+    /// A controller to connect to: tcp:HOST[:PORT], tls:HOST[:PORT]
+    #[arg(long = "controller", value_name = "TARGET")]
+    pub(crate) controllers: Vec<String>,
+    /// Where to listen for controllers: ptcp:[PORT][:ADDR], pssl:[PORT][:ADDR], punix:PATH
+    #[arg(long = "listen", value_name = "TARGET")]
+    pub(crate) listeners: Vec<String>,
+    /// Where to show all OpenFlow messages to `ovs-ofctl snoop`
+    #[arg(long, value_name = "PATH")]
+    pub(crate) snoop: Option<PathBuf>,
+    /// What happens while no controller is connected: secure, standalone
+    #[arg(long, value_name = "MODE")]
+    pub(crate) fail_mode: Option<String>,
+    /// OpenFlow versions to speak, separated by commas
+    #[arg(long, value_name = "LIST")]
+    pub(crate) protocols: Option<String>,
+}
+
+/// `millrace port`.
+#[derive(Args, Debug)]
+pub(crate) struct PortOptions {
+    /// What to do; without it, show
+    #[command(subcommand)]
+    pub(crate) command: Option<PortCommand>,
+    /// One JSON object on standard output
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) to: To,
+}
+
+/// What to do with ports.
+#[derive(Subcommand, Debug)]
+pub(crate) enum PortCommand {
+    /// Show the ports of the bridge that is named, or of all
+    Show,
+    /// Add ports, while packets pass
+    Add {
+        /// As for `run --port`
+        #[arg(required = true, value_name = "[NAME[:NUMBER]=]SPEC")]
+        ports: Vec<String>,
+    },
+    /// Remove ports
+    Remove {
+        /// By name
+        #[arg(required = true, value_name = "PORT")]
+        ports: Vec<String>,
+    },
+    /// Give a port another number
+    Number {
+        /// By name
+        port: String,
+        /// The number, or LOCAL
+        number: String,
+    },
+}
+
+/// `millrace stations`.
+#[derive(Args, Debug)]
+pub(crate) struct StationsOptions {
+    /// Forget them first
+    #[arg(long)]
+    pub(crate) flush: bool,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) to: To,
+}
+
 /// `millrace conntrack`.
 #[derive(Args, Debug)]
 pub(crate) struct ConntrackOptions {
@@ -141,9 +277,8 @@ pub(crate) struct ConntrackOptions {
     /// One JSON object on standard output
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Control socket of the running switch
-    #[arg(long, value_name = "PATH", global = true)]
-    pub(crate) ctl: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) to: To,
 }
 
 /// What to do with connections.
@@ -185,9 +320,8 @@ pub(crate) struct ServiceOptions {
     /// One JSON object on standard output
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Control socket of the running switch
-    #[arg(long, value_name = "PATH", global = true)]
-    pub(crate) ctl: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) to: To,
 }
 
 /// What to do with services.
@@ -286,9 +420,8 @@ impl DemoName {
 /// `millrace stats`.
 #[derive(Args, Debug)]
 pub(crate) struct QueryOptions {
-    /// Control socket of the running switch
-    #[arg(long, value_name = "PATH")]
-    pub(crate) ctl: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) to: To,
     /// One JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
@@ -300,6 +433,9 @@ pub(crate) struct Source {
     /// Control socket of the running switch
     #[arg(long, value_name = "PATH", conflicts_with_all = ["flows", "groups", "meters", "p4"])]
     pub(crate) ctl: Option<PathBuf>,
+    /// Which of its bridges [default: the first one]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["flows", "groups", "meters", "p4"])]
+    pub(crate) bridge: Option<String>,
     /// Look into these flow entries in place of a running switch
     #[arg(long = "flows", value_name = "FILE", conflicts_with = "p4")]
     pub(crate) flows: Vec<PathBuf>,
@@ -453,9 +589,8 @@ pub(crate) struct P4DoOptions {
     /// Commands from a file, a line each; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "words")]
     pub(crate) file: Option<PathBuf>,
-    /// Control socket of the running switch
-    #[arg(long, value_name = "PATH")]
-    pub(crate) ctl: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) to: To,
     /// One JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
@@ -466,9 +601,8 @@ pub(crate) struct P4DoOptions {
 pub(crate) struct P4LoadOptions {
     #[command(flatten)]
     pub(crate) source: P4Source,
-    /// Control socket of the running switch
-    #[arg(long, value_name = "PATH")]
-    pub(crate) ctl: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) to: To,
     /// One JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,

@@ -3,7 +3,7 @@
 
 use crate::cli::{ConntrackCommand, ConntrackOptions};
 use crate::show::show;
-use control::client::{ask, follow};
+use control::client::{To, ask, follow};
 use control::failure::Failure;
 use control::image;
 use control::verbs::conntrack::Conntrack;
@@ -19,22 +19,22 @@ const LISTED: usize = 1000;
 
 /// `millrace conntrack`.
 pub(crate) fn conntrack(options: ConntrackOptions) -> Result<(), Failure> {
-    let ctl = options.ctl.as_deref();
+    let to = options.to.whom();
     let question = match options.command {
-        Some(ConntrackCommand::Export { file }) => return export(ctl, &file, options.json),
-        Some(ConntrackCommand::Import { file }) => return import(ctl, &file, options.json),
+        Some(ConntrackCommand::Export { file }) => return export(to, &file, options.json),
+        Some(ConntrackCommand::Import { file }) => return import(to, &file, options.json),
         None => Conntrack { flush: false, zone: None, limit: LISTED },
         Some(ConntrackCommand::Show { zone, limit }) => {
             Conntrack { flush: false, zone, limit: limit.unwrap_or(LISTED) }
         }
         Some(ConntrackCommand::Flush { zone }) => Conntrack { flush: true, zone, limit: 0 },
     };
-    show::<Conntrack>(ask(ctl, &question)?, options.json)
+    show::<Conntrack>(ask(to, &question)?, options.json)
 }
 
 /// `millrace conntrack export`.
-fn export(ctl: Option<&Path>, path: &Path, json: bool) -> Result<(), Failure> {
-    let mut from = follow(ctl, &ConntrackExport {})?;
+fn export(to: To<'_>, path: &Path, json: bool) -> Result<(), Failure> {
+    let mut from = follow(to, &ConntrackExport {})?;
     let (mut bytes, mut part) = (Vec::new(), vec![0; 1 << 18]);
     let mut said = Instant::now();
     loop {
@@ -57,8 +57,8 @@ fn export(ctl: Option<&Path>, path: &Path, json: bool) -> Result<(), Failure> {
 }
 
 /// `millrace conntrack import`.
-fn import(ctl: Option<&Path>, path: &Path, json: bool) -> Result<(), Failure> {
+fn import(to: To<'_>, path: &Path, json: bool) -> Result<(), Failure> {
     let path =
         std::path::absolute(path).map_err(|e| Failure::Bad(format!("{}: {e}", path.display())))?;
-    show::<ConntrackImport>(ask(ctl, &ConntrackImport { path })?, json)
+    show::<ConntrackImport>(ask(to, &ConntrackImport { path })?, json)
 }

@@ -409,16 +409,16 @@ fn open(spec: &Spec, number: u32, dpdk: &port_dpdk::Options) -> Result<DataPort,
         }
         Kind::AfXdp(xdp) => port_xdp::open(xdp),
         Kind::Dpdk(devargs) => port_dpdk::open(spec.name(), devargs, dpdk),
-        Kind::Tap(_) | Kind::AfPacket(_) => spec.open(),
+        Kind::Tap(_) | Kind::Internal(_) | Kind::AfPacket(_) => spec.open(),
         Kind::Pcap { .. } => {
             return no_wire(
                 "a file is no wire to a switch; --trace FILE sends the frames of one, --capture FILE writes \
                  those that come out to one",
             );
         }
-        Kind::Memory(_) => {
+        Kind::Memory(_) | Kind::Patch(_) => {
             return no_wire(
-                "memory ports lead to nowhere but this process; use af_packet, af_xdp, tap or dpdk",
+                "memory and patch ports lead to nowhere but this process; use af_packet, af_xdp, tap or dpdk",
             );
         }
     };

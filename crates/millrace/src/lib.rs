@@ -32,6 +32,7 @@ macro_rules! println {
     };
 }
 
+mod bridges;
 mod capture;
 mod cli;
 mod conntrack;
@@ -59,6 +60,9 @@ pub fn main() -> ExitCode {
         cli::Command::Run(options) => control::server::run(*options),
         cli::Command::Trace(options) => look::trace(options),
         cli::Command::Stats(options) => look::stats(options),
+        cli::Command::Bridge(options) => bridges::bridge(options),
+        cli::Command::Port(options) => bridges::port(options),
+        cli::Command::Stations(options) => bridges::stations(options),
         cli::Command::Queue(options) => queue::queue(options),
         cli::Command::Conntrack(options) => conntrack::conntrack(options),
         cli::Command::Service(options) => services::service(options),

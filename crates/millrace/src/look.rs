@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// `millrace stats`.
 pub(crate) fn stats(options: QueryOptions) -> Result<(), Failure> {
-    let value = ask(options.ctl.as_deref(), &Stats {})?;
+    let value = ask(options.to.whom(), &Stats {})?;
     show::<Stats>(value, options.json)
 }
 
@@ -60,7 +60,7 @@ fn offline(source: &Source) -> Result<Option<Switch>, Failure> {
 /// Asks a running switch or, if files are named, one that is made of them.
 fn look<V: Verb>(source: &Source, question: V) -> Result<Value, Failure> {
     let Some(switch) = offline(source)? else {
-        return ask(source.ctl.as_deref(), &question);
+        return ask(source.whom(), &question);
     };
     rest(&switch);
     let answered = question.answer(&At::alone(&switch));
@@ -89,7 +89,7 @@ pub(crate) fn trace(options: TraceOptions) -> Result<(), Failure> {
         }
         None => {
             let question = Trace { in_port, packet: trace::digits(&bytes) };
-            ask(options.source.ctl.as_deref(), &question)?
+            ask(options.source.whom(), &question)?
         }
     };
     show::<Trace>(value, options.json)

@@ -37,7 +37,7 @@ fn commands(options: P4DoOptions) -> Result<(), Failure> {
         }
         Some(path) => read(path)?,
     };
-    let value = ask(options.ctl.as_deref(), &P4Do { text })?;
+    let value = ask(options.to.whom(), &P4Do { text })?;
     let wrong = value["wrong"].as_array().map_or(&[][..], Vec::as_slice);
     show::<P4Do>(value.clone(), options.json)?;
     if wrong.is_empty() {
@@ -63,7 +63,7 @@ fn load(options: P4LoadOptions) -> Result<(), Failure> {
     let mut source = options.source;
     source.file = whole(&source.file)?;
     source.include = source.include.iter().map(|p| whole(p)).collect::<Result<_, _>>()?;
-    let value = ask(options.ctl.as_deref(), &P4Load { source })?;
+    let value = ask(options.to.whom(), &P4Load { source })?;
     show::<P4Load>(value, options.json)
 }
 

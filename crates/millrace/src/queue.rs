@@ -17,6 +17,6 @@ pub(crate) fn queue(options: QueueOptions) -> Result<(), Failure> {
     for text in &set {
         setting(text).map_err(Failure::Usage)?;
     }
-    let value = ask(options.ctl.as_deref(), &Queue { set, clear })?;
+    let value = ask(options.to.whom(), &Queue { set, clear })?;
     show::<Queue>(value, options.json)
 }

@@ -34,7 +34,7 @@ pub(crate) fn service(options: ServiceOptions) -> Result<(), Failure> {
             Service { remove: Some(name), ..Service::default() }
         }
     };
-    let value = ask(options.ctl.as_deref(), &question)?;
+    let value = ask(options.to.whom(), &question)?;
     show::<Service>(value, options.json)
 }
 

@@ -22,7 +22,7 @@ use crate::target::{Listen, Target};
 use crate::tls::{Tls, TlsError, TlsFiles, server_name, trouble};
 use crate::trouble::{Said, Trouble};
 use of_pipeline::Agent;
-use openflow::{Version, VersionSet};
+use openflow::{ControllerStatus, Version, VersionSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub enum FailMode {
 }
 
 /// What the channel does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Controllers to connect to.
     pub controllers: Vec<Target>,
@@ -269,6 +269,11 @@ impl Channel {
     /// Packet-ins that were dropped because a controller did not take them.
     pub fn packet_ins_dropped(&self) -> u64 {
         self.shared.packet_ins_dropped()
+    }
+
+    /// Every controller as it is now: first those of the configuration, in its order, then those that have connected to us.
+    pub fn controllers(&self) -> Vec<ControllerStatus> {
+        self.shared.controllers()
     }
 
     /// Versions of the controllers that are connected now.

@@ -68,7 +68,7 @@ const FAREWELL_STOPPING: Duration = Duration::from_millis(100);
 const PROBE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// How long a peer may be silent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// After so long an echo request is sent; after twice as long the connection is given up.
     pub probe: Duration,

@@ -169,6 +169,16 @@ impl Agent {
         &self.stations
     }
 
+    /// Forgets the stations that NORMAL knows; says how many there were.
+    pub fn forget_stations(&mut self) -> usize {
+        self.stations.forget_all(&self.env, &mut self.stage)
+    }
+
+    /// Sets the datapath id that controllers are told from now on.
+    pub fn set_datapath_id(&mut self, id: u64) {
+        self.env.config.datapath_id = id;
+    }
+
     /// Whether the entry of this priority and match reflects another one.
     pub fn is_reflection(&self, table: u8, priority: u16, matching: &Match) -> bool {
         self.stores.is_reflection(table, priority, matching)

@@ -24,7 +24,7 @@ use hashbrown::HashMap;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Update};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use switch::FairLimit;
+use switch::{FairLimit, Switch};
 
 /// A station is forgotten after so long without a packet from it, in seconds (IEEE 802.1Q §8.8.3).
 pub const AGEING_S: u16 = 300;
@@ -84,6 +84,14 @@ impl Stations {
     /// All stations: VLAN, address, port.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64, u32)> {
         self.known.iter().map(|((vlan, mac), s)| (*vlan, *mac, s.port))
+    }
+
+    /// The same, and when the last packet of each had come, by the clock of the switch that they are at.
+    pub fn seen(&self, switch: &Switch) -> impl Iterator<Item = (u16, u64, u32, u64)> {
+        self.known.iter().map(|((vlan, mac), s)| {
+            let used_ns = switch.counter(s.source.0).last_used_ns.unwrap_or(0);
+            (*vlan, *mac, s.port, used_ns.max(s.seen_ns))
+        })
     }
 
     fn insert(&mut self, place: Place, mut station: Station) {
@@ -272,6 +280,13 @@ impl Stations {
         let behind = self.known.iter().filter(|(_, s)| s.port == port);
         let places = behind.map(|(place, _)| *place).collect();
         self.remove_all(env, stage, places);
+    }
+
+    /// All stations may be anywhere now. Says how many there were.
+    pub(crate) fn forget_all(&mut self, env: &Env, stage: &mut Stage) -> usize {
+        let before = self.len();
+        self.remove_all(env, stage, self.known.keys().copied().collect());
+        before - self.len()
     }
 
     fn remove_all(&mut self, env: &Env, stage: &mut Stage, places: Vec<Place>) {

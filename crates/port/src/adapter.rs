@@ -105,6 +105,14 @@ impl RxQueue for Rx {
         Ok(added)
     }
 
+    fn local(&self) -> Option<bool> {
+        self.inner.local()
+    }
+
+    fn done(&mut self) {
+        self.inner.done();
+    }
+
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.inner.fd()
     }

@@ -43,6 +43,7 @@ reasons! {
     RxBadOffload "rx_bad_offload" "The frame came with an offload header that makes no sense.";
     RxCorrupt "rx_corrupt" "The frame's descriptor or file record was damaged.";
     InjectedLoss "injected_loss" "The fault injector dropped the frame.";
+    PatchLoop "patch_loop" "The frame had gone through 64 patch ports: bridges form a circle.";
 }
 
 impl fmt::Display for DropReason {

@@ -5,7 +5,7 @@
 //! the switch's control thread; queues go to workers, one transmit queue for each, so that no lock
 //! is shared between workers.
 //!
-//! Kinds here: [`memory`] (rings in this process), [`pcap`] (files), [`tap`] and [`af_packet`]
+//! Kinds here: [`memory`] (rings in this process), [`patch`] (between switches on the same workers), [`pcap`] (files), [`tap`] and [`af_packet`]
 //! (Linux interfaces). Wrappers that are ports themselves: [`recorder`], [`fault`], [`pace`], and an emulated adapter that
 //! marks flows ([`adapter`]). AF_XDP lives
 //! in the crate `port-xdp`, which depends on this one.
@@ -35,6 +35,7 @@ pub mod marks;
 pub mod memory;
 pub mod offload;
 pub mod pace;
+pub mod patch;
 pub mod pcap;
 pub mod pool;
 mod port;

@@ -101,6 +101,14 @@ impl RxQueue for Rx {
         self.paced(|inner| inner.rx_borrowed(borrowed, burst, pool))
     }
 
+    fn local(&self) -> Option<bool> {
+        self.inner.local()
+    }
+
+    fn done(&mut self) {
+        self.inner.done();
+    }
+
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -217,6 +217,16 @@ pub trait RxQueue: Send {
     /// readable until the interface is back: wait a while instead of sleeping on it.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 
+    /// Of a queue whose frames come from the same worker that serves it, and from nowhere else: whether some wait. A worker
+    /// does not sleep on such a queue, nor while some do.
+    fn local(&self) -> Option<bool> {
+        None
+    }
+
+    /// What it gave last was run, and has been given to the queues by which it leaves. Told to queues that are
+    /// [local](RxQueue::local) alone.
+    fn done(&mut self) {}
+
     /// Frames lost in this queue since it was opened.
     fn drops(&self) -> Drops {
         Drops::default()

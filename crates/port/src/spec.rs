@@ -7,6 +7,8 @@
 //! | `af_xdp:IF[,queue=N][,mode=native\|generic][,busy-poll=USEC]` | the crate `port-xdp` |
 //! | `pcap:[rx=FILE][,tx=FILE][,loop]` | [`pcap`](crate::pcap), at least one of the files |
 //! | `memory:NAME` | [`memory`] |
+//! | `patch:PEER` | [`patch`](crate::patch), opened at a panel; the port has a name |
+//! | `internal:IF` | [`tap`](crate::tap), which is shown as internal |
 //! | `dpdk:DEVARGS` | a build with DPDK |
 //!
 //! A specification that begins with a kind and a colon has no name, unless digits and `=` follow:
@@ -54,6 +56,10 @@ pub enum Kind {
     },
     /// Rings in this process, by name.
     Memory(String),
+    /// A patch port to the port of this name.
+    Patch(String),
+    /// A TAP interface by which this machine is reached through the switch, by name.
+    Internal(String),
     /// A DPDK device, by its devargs.
     Dpdk(String),
 }
@@ -181,7 +187,8 @@ impl SpecError {
     }
 }
 
-const KINDS: &[&str] = &["tap", "af_packet", "af_xdp", "pcap", "memory", "dpdk"];
+const KINDS: &[&str] =
+    &["tap", "af_packet", "af_xdp", "pcap", "memory", "dpdk", "patch", "internal"];
 
 fn nearest_hint(nearest: &Option<&'static str>) -> String {
     nearest.map_or_else(String::new, |word| format!(", did you mean {word:?}?"))
@@ -198,6 +205,10 @@ impl Spec {
             }
         };
         let kind = Kind::parse(&text[at..], at)?;
+        if given_name.is_none() && matches!(kind, Kind::Patch(_)) {
+            let wanted = "NAME=patch:PEER";
+            return Err(SpecError::Missing { at: 0, what: "the patch port's own name", wanted });
+        }
         Ok(Spec { given_name, number, kind })
     }
 
@@ -207,28 +218,19 @@ impl Spec {
             return name;
         }
         match &self.kind {
-            Kind::Tap(name) | Kind::AfPacket(name) | Kind::Memory(name) => name,
+            Kind::Tap(name) | Kind::AfPacket(name) | Kind::Memory(name) | Kind::Internal(name) => {
+                name
+            }
+            Kind::Patch(_) => "patch",
             Kind::AfXdp(xdp) => &xdp.interface,
             Kind::Dpdk(devargs) => devargs.split(',').next().unwrap_or(devargs),
             Kind::Pcap { .. } => "pcap",
         }
     }
 
-    /// Opens the port. AF_XDP and DPDK are opened by their own crates, and refused here.
+    /// Opens the port. Kinds of other crates are opened by them, and refused here.
     pub fn open(&self) -> Result<Box<dyn Port>, Error> {
-        let elsewhere = |what: &str| {
-            Err(Error::Unsupported { name: self.name().to_owned(), what: what.to_owned() })
-        };
-        match &self.kind {
-            Kind::Tap(interface) => Ok(Box::new(Tap::open(interface)?)),
-            Kind::AfPacket(interface) => Ok(Box::new(AfPacket::open(interface)?)),
-            Kind::Memory(name) => Ok(Box::new(memory::open(name)?)),
-            Kind::Pcap { rx, tx, repeat } => {
-                Ok(Box::new(Pcap::open(self.name(), rx.as_deref(), tx.as_deref(), *repeat)?))
-            }
-            Kind::AfXdp(_) => elsewhere("af_xdp ports are opened by the crate port-xdp"),
-            Kind::Dpdk(_) => elsewhere("dpdk ports are opened by the crate port-dpdk"),
-        }
+        self.kind.open(self.name())
     }
 }
 
@@ -272,6 +274,24 @@ fn parse_number(
 }
 
 impl Kind {
+    /// Opens a port of this name. AF_XDP and DPDK are opened by their own crates, patch ports at a panel, and refused here.
+    pub fn open(&self, name: &str) -> Result<Box<dyn Port>, Error> {
+        let elsewhere =
+            |what: &str| Err(Error::Unsupported { name: name.to_owned(), what: what.to_owned() });
+        match self {
+            Kind::Tap(interface) => Ok(Box::new(Tap::open(interface)?)),
+            Kind::Internal(interface) => Ok(Box::new(Tap::open_internal(interface)?)),
+            Kind::AfPacket(interface) => Ok(Box::new(AfPacket::open(interface)?)),
+            Kind::Memory(name) => Ok(Box::new(memory::open(name)?)),
+            Kind::Pcap { rx, tx, repeat } => {
+                Ok(Box::new(Pcap::open(name, rx.as_deref(), tx.as_deref(), *repeat)?))
+            }
+            Kind::AfXdp(_) => elsewhere("af_xdp ports are opened by the crate port-xdp"),
+            Kind::Dpdk(_) => elsewhere("dpdk ports are opened by the crate port-dpdk"),
+            Kind::Patch(_) => elsewhere("patch ports are opened at a panel that switches share"),
+        }
+    }
+
     /// Reads the part behind the name, which starts at `at`.
     fn parse(text: &str, at: usize) -> Result<Kind, SpecError> {
         let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
@@ -284,6 +304,9 @@ impl Kind {
             "pcap" => parse_pcap(rest, after),
             "memory" if rest.is_empty() => missing("the ring's name", "memory:NAME"),
             "memory" => Ok(Kind::Memory(rest.to_owned())),
+            "internal" => interface(rest, after).map(Kind::Internal),
+            "patch" if rest.is_empty() => missing("the other port's name", "NAME=patch:PEER"),
+            "patch" => Ok(Kind::Patch(rest.to_owned())),
             "dpdk" if rest.is_empty() => missing("the device", "dpdk:DEVARGS"),
             "dpdk" => Ok(Kind::Dpdk(rest.to_owned())),
             "" => Err(SpecError::Missing { at, what: "the kind of port", wanted: "KIND:..." }),
@@ -436,6 +459,8 @@ impl fmt::Display for Spec {
             Kind::Tap(name) => write!(f, "tap:{name}"),
             Kind::AfPacket(name) => write!(f, "af_packet:{name}"),
             Kind::Memory(name) => write!(f, "memory:{name}"),
+            Kind::Patch(peer) => write!(f, "patch:{peer}"),
+            Kind::Internal(name) => write!(f, "internal:{name}"),
             Kind::Dpdk(devargs) => write!(f, "dpdk:{devargs}"),
             Kind::AfXdp(xdp) => {
                 write!(f, "af_xdp:{}", xdp.interface)?;
@@ -514,6 +539,7 @@ mod tests {
             ("pcap:rx=a.pcap", pcap(Some("a.pcap"), None, false)),
             ("pcap:rx=a=b,tx=/c/d.pcap,loop", pcap(Some("a=b"), Some("/c/d.pcap"), true)),
             ("memory:left", Kind::Memory("left".into())),
+            ("internal:br0", Kind::Internal("br0".into())),
             (
                 "dpdk:net_pcap0,rx_pcap=a.pcap,infinite_rx=1",
                 Kind::Dpdk("net_pcap0,rx_pcap=a.pcap,infinite_rx=1".into()),
@@ -532,6 +558,7 @@ mod tests {
             ("lan:7=pcap:rx=f", Some("lan"), Some(7), "lan"),
             ("pcap:3=tap:t0", Some("pcap"), Some(3), "pcap"),
             ("tap=memory:m", Some("tap"), None, "tap"),
+            ("a:2=patch:b", Some("a"), Some(2), "a"),
             ("pcap:rx=f", None, None, "pcap"),
             ("dpdk:net_tap0,iface=x", None, None, "net_tap0"),
         ] {
@@ -550,12 +577,12 @@ mod tests {
             (
                 "tapp:t0",
                 "unknown kind of port \"tapp\", did you mean \"tap\"?; known: tap, af_packet, \
-                 af_xdp, pcap, memory, dpdk",
+                 af_xdp, pcap, memory, dpdk, patch, internal",
             ),
             (
                 "a:1=xyzzyx:t0",
                 "unknown kind of port \"xyzzyx\"; known: tap, af_packet, af_xdp, pcap, memory, \
-                 dpdk",
+                 dpdk, patch, internal",
             ),
             ("", "the kind of port is missing; wanted KIND:..."),
             ("tap", "the interface is missing; wanted KIND:INTERFACE"),
@@ -587,6 +614,8 @@ mod tests {
                 "unknown option of pcap \"lop\", did you mean \"loop\"?; known: rx, tx, loop",
             ),
             ("memory:", "the ring's name is missing; wanted memory:NAME"),
+            ("a=patch:", "the other port's name is missing; wanted NAME=patch:PEER"),
+            ("patch:b", "the patch port's own name is missing; wanted NAME=patch:PEER"),
         ] {
             assert_eq!(Spec::parse(text).unwrap_err().to_string(), wanted);
         }
@@ -620,6 +649,7 @@ mod tests {
             "a=pcap:rx=f,tx=g=h,loop",
             "pcap:3=tap:t0",
             "memory:3=4",
+            "a=patch:b",
             "x=memory:3=4",
             "dpdk:net_pcap0,rx_pcap=a.pcap",
         ];

@@ -74,6 +74,13 @@ impl Tap {
         Ok(Tap { info, called, fd: Arc::new(fd), watcher, moved: false, rx_open: false, totals })
     }
 
+    /// The same, for an interface by which this machine is reached through the switch.
+    pub fn open_internal(name: &str) -> Result<Tap, Error> {
+        let mut tap = Tap::open(name)?;
+        tap.info.kind = "internal";
+        Ok(tap)
+    }
+
     /// The interface's present name, made again if it was deleted.
     fn present_name(&mut self) -> io::Result<String> {
         if let Ok(name) = ioctl::tun_name(self.fd.as_fd()) {

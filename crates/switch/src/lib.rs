@@ -12,6 +12,7 @@
 //! | [`expiry`] | idle and hard timeouts of entries |
 //! | [`tracing`](trace) | what would happen to a packet, step by step |
 //! | [`watch`] | which thread stands still |
+//! | [`Workers`] | the threads of the packet path, which several switches may share |
 //!
 //! A transaction is in the pipeline when [`Switch::transact`] returns, in force when
 //! [`Switch::sync`] returns: every worker forwards by it. In between a control thread
@@ -22,10 +23,12 @@ pub mod changes;
 pub mod expiry;
 mod monitor;
 pub mod ports;
+mod signals;
 mod switch;
 pub mod trace;
 mod traffic;
 pub mod watch;
+mod workers;
 
 pub use datapath::capture::{Captured, Filter as CaptureFilter, Record as CaptureRecord, Way};
 pub use datapath::engine::TableExplanation;
@@ -43,3 +46,4 @@ pub use switch::{
 };
 pub use trace::Traced;
 pub use watch::{Pulse, Still};
+pub use workers::Workers;

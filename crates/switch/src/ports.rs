@@ -229,11 +229,9 @@ impl Switch {
         Ok(number)
     }
 
-    /// Whether workers poll without ever sleeping; by default they sleep when all is silent.
+    /// Whether its workers poll without ever sleeping; by default they sleep when all is silent.
     pub fn set_polling(&self, polls: bool) {
-        for worker in &self.inner.workers {
-            worker.send(Command::Poll(polls));
-        }
+        self.inner.threads.set_polling(polls);
     }
 
     /// Whether workers receive (which they do at first), or leave what comes in the ports: so that a
@@ -294,6 +292,45 @@ impl Switch {
         }
         side_by_side(rx.into_iter().map(Dropped::Rx).chain(tx.into_iter().map(Dropped::Tx)));
         side_by_side(gone.into_iter().map(|slot| Dropped::Port(slot.port)));
+        Ok(())
+    }
+
+    /// Gives a port another number. Its queues stay open, with what waits in them; what waits in its egress queues is
+    /// dropped. Clients see one port go and another come, whose counters begin anew.
+    pub fn renumber_port(&self, number: u32, to: u32) -> Result<(), PortError> {
+        if to != NUMBER_LOCAL && !(1..=NUMBER_MAX).contains(&to) {
+            return Err(PortError::NumberReserved(to));
+        }
+        let workers = &self.inner.workers;
+        let mut slots = self.inner.slots();
+        let at = slots.iter().position(|s| s.number == number);
+        let at = at.ok_or(PortError::Unknown(number))?;
+        if slots.iter().any(|s| s.number == to) {
+            return Err(PortError::NumberInUse(to));
+        }
+        let slot = &mut slots[at];
+        let before = slot.view();
+        let shared = Arc::new(PortShared::new(to, &slot.shared.name, 0, workers.len()));
+        let old = std::mem::replace(&mut slot.shared, shared.clone());
+        (slot.number, slot.since_ns) = (to, self.now_ns());
+        slot.set_flags();
+        let view = slot.view();
+        slots.sort_by_key(|s| s.number);
+        self.inner.change_ports(|table| {
+            table.remove(number);
+            table.insert(shared.clone());
+        });
+        for worker in workers {
+            worker.send(Command::Renumber { number, shared: shared.clone() });
+        }
+        if let Some(queues) = old.queues() {
+            self.give_queues(to, &shared, queues.config().clone());
+        }
+        self.inner.port_event(PortEvent::Removed(before));
+        self.inner.port_event(PortEvent::Added(view));
+        drop(slots);
+        self.inner.settle_workers();
+        self.inner.departed().add(&old.counters());
         Ok(())
     }
 

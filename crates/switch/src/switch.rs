@@ -1,6 +1,6 @@
 //! The façade: transactions, barriers, counters, injection; and the threads behind it.
 //!
-//! Threads: one per worker (the packet path); `publish`, which makes gathered updates current;
+//! Threads: one per worker (the packet path; several switches may share them, see [`Workers`]); `publish`, which makes gathered updates current;
 //! `work-0` and `work-1`, which do the engine's long work, so that compiling waits for no table that is being
 //! rearranged; `monitor`, which watches links. All end with the last [`Switch`] handle, or with [`Switch::stop`].
 //!
@@ -13,10 +13,11 @@
 
 use crate::changes::Changes;
 use crate::expiry::{Expired, Expiry};
-use crate::monitor::Bell;
 use crate::ports::{PortEvent, Slot};
+use crate::signals::Signals;
 use crate::traffic::Traffic;
 use crate::watch::{self, Beats, Pulse, Sign};
+use crate::workers::Workers;
 use crossbeam_channel::TrySendError;
 use datapath::capture::{self, Captured, Filter};
 use datapath::compiled::{self, JitEngine};
@@ -27,9 +28,7 @@ use datapath::punt::{Message, PuntReceiver};
 use datapath::replica::InterpEngine;
 use datapath::services::Services;
 use datapath::tally::Counted;
-use datapath::worker::{
-    BURSTS_MAX, COMMANDS_TIME, Command, Handle, Injection, Worker, WorkerConfig,
-};
+use datapath::worker::{Command, Handle, Injection, LaneConfig};
 use hashbrown::{HashMap, HashSet};
 use ir::pipeline::UpdateError;
 use ir::{Pipeline, Program, TableId, Update};
@@ -37,8 +36,8 @@ use state::counters::{CounterArena, CounterValue, CountersFull};
 use state::meters::MeterStats;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 /// Gathered updates are published at the latest after so long.
@@ -144,52 +143,6 @@ struct Control {
     traffic: Traffic,
 }
 
-/// What the thread that publishes sleeps on.
-struct Due {
-    waker: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Due {
-    /// While no thread has taken the last call there is no need for another: that spares a system call for each transaction.
-    fn wake(&self) {
-        if !std::mem::replace(&mut *lock(&self.waker), true) {
-            self.changed.notify_one();
-        }
-    }
-
-    /// Waits until woken, or so long; says whether it was woken since it last said so.
-    fn wait(&self, timeout: Duration) -> bool {
-        let due = lock(&self.waker);
-        let waited = self.changed.wait_timeout_while(due, timeout, |due| !*due);
-        let (mut due, _) = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
-        std::mem::take(&mut *due)
-    }
-}
-
-/// What wakes and ends the threads behind the façade.
-pub(crate) struct Signals {
-    publish: Due,
-    work: Due,
-    pub(crate) monitor: Bell,
-    /// A group watches a port.
-    watched: AtomicBool,
-    stopping: AtomicBool,
-}
-
-impl Signals {
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
-    }
-
-    fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
-        self.publish.wake();
-        self.work.wake();
-        self.monitor.ring();
-    }
-}
-
 pub(crate) struct Inner {
     epoch: Instant,
     control: Mutex<Control>,
@@ -205,7 +158,10 @@ pub(crate) struct Inner {
     /// Counters of ports that are gone.
     departed: Mutex<PortCounters>,
     events: (crossbeam_channel::Sender<PortEvent>, crossbeam_channel::Receiver<PortEvent>),
-    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    /// The threads of the workers.
+    pub(crate) threads: Workers,
+    /// They are this switch's own, and end with it.
+    owns_threads: bool,
     validation: Mutex<Validation>,
     changes: Changes,
     /// What the control side counts, by name.
@@ -214,8 +170,6 @@ pub(crate) struct Inner {
     pub(crate) services: Services,
     /// Signs of life of threads other than workers.
     pulses: Mutex<Vec<Weak<Beats>>>,
-    /// The workers' threads, 0 before they run.
-    worker_tids: Vec<Arc<AtomicI32>>,
 }
 
 /// A poisoned lock means that a thread of ours panicked while it held the state: a broken invariant
@@ -245,10 +199,10 @@ impl Inner {
     }
 
     pub(crate) fn worker_signs(&self) -> impl Iterator<Item = Sign> + '_ {
-        let workers = self.workers.iter().zip(&self.worker_tids).enumerate();
+        let workers = self.workers.iter().zip(self.threads.tids()).enumerate();
         workers.map(|(index, (worker, tid))| Sign {
             name: format!("worker-{index}"),
-            tid: tid.load(Ordering::Relaxed),
+            tid,
             moved: worker.obeyed(),
             idle: worker.waiting() == 0,
             patience: 1,
@@ -415,11 +369,29 @@ impl Switch {
         Switch::start_with(config, Services::default())
     }
 
-    /// A running switch without ports.
+    /// A running switch without ports, on workers of its own.
     pub fn start_with(config: Config, services: Services) -> Result<Switch, StartError> {
-        if config.workers == 0 {
-            return Err(StartError::NoWorkers);
-        }
+        let threads = Workers::start(config.workers, &config.cpus)?;
+        Switch::begin(config, services, threads, true)
+    }
+
+    /// A running switch without ports, on workers that others may share; they go on when it stops. Its clock is theirs.
+    /// [`Config::workers`] and [`Config::cpus`] are not used.
+    pub fn start_on(
+        threads: &Workers,
+        config: Config,
+        services: Services,
+    ) -> Result<Switch, StartError> {
+        let config = Config { workers: threads.len(), ..config };
+        Switch::begin(config, services, threads.clone(), false)
+    }
+
+    fn begin(
+        config: Config,
+        services: Services,
+        threads: Workers,
+        owns_threads: bool,
+    ) -> Result<Switch, StartError> {
         let pipeline = Pipeline::new(config.program.clone())?;
         let counters = Arc::new(CounterArena::new(COUNTERS_MAX));
         let (program, workers, arena) = (config.program, config.workers, counters.clone());
@@ -437,7 +409,7 @@ impl Switch {
         let (ring, punts) = datapath::punt::ring(config.punt_rate);
         let (number, name) = CONTROL;
         let injected = Arc::new(PortShared::new(number, name, 0, config.workers));
-        let epoch = Instant::now();
+        let epoch = threads.epoch();
         let (sampler, samples) = match config.validate {
             Some(every) => {
                 let (sampler, samples) = datapath::validate::ring(every);
@@ -445,13 +417,8 @@ impl Switch {
             }
             None => (None, None),
         };
-        let mut workers = Vec::new();
-        let mut threads = Vec::new();
-        let mut worker_tids = Vec::new();
-        for index in 0..config.workers {
-            let (worker, handle) = Worker::new(WorkerConfig {
-                index,
-                cpu: config.cpus.get(index).copied(),
+        let workers = threads.handles().enumerate().map(|(index, worker)| {
+            worker.add(LaneConfig {
                 publisher: publisher.clone(),
                 ring: ring.clone(),
                 counters: counters.worker(),
@@ -459,19 +426,9 @@ impl Switch {
                 sampler: sampler.clone(),
                 services: services.clone(),
                 seed: 0x6d69_6c6c ^ index as u64,
-                commands_time: COMMANDS_TIME,
-                bursts_max: BURSTS_MAX,
-            })?;
-            workers.push(handle);
-            let name = format!("worker-{index}");
-            let tid = Arc::new(AtomicI32::new(0));
-            worker_tids.push(tid.clone());
-            let run = move || {
-                tid.store(watch::tid(), Ordering::Relaxed);
-                worker.run(epoch);
-            };
-            threads.push(std::thread::Builder::new().name(name).spawn(run)?);
-        }
+            })
+        });
+        let workers = workers.collect();
         let inner = Arc::new(Inner {
             epoch,
             control: Mutex::new(Control {
@@ -487,25 +444,19 @@ impl Switch {
             ports: Mutex::new(Arc::new(PortTable::default())),
             publisher,
             workers,
-            signals: Arc::new(Signals {
-                publish: Due { waker: Mutex::new(false), changed: Condvar::new() },
-                work: Due { waker: Mutex::new(false), changed: Condvar::new() },
-                monitor: Bell::new()?,
-                watched: AtomicBool::new(false),
-                stopping: AtomicBool::new(false),
-            }),
+            signals: Arc::new(Signals::new()?),
             counters,
             punts,
             injected,
             departed: Mutex::default(),
             events: crossbeam_channel::bounded(EVENTS_MAX),
-            threads: Mutex::new(threads),
+            threads,
+            owns_threads,
             validation: Mutex::default(),
             changes: Changes::default(),
             tallies: Mutex::default(),
             services,
             pulses: Mutex::default(),
-            worker_tids,
         });
         let switch = Switch { inner };
         switch.background("publish", |signals, with| {
@@ -616,7 +567,7 @@ impl Switch {
         &self.inner.services
     }
 
-    /// Nanoseconds since the switch started: the clock of every time it tells.
+    /// Nanoseconds since the switch's workers started: the clock of every time it tells.
     pub fn now_ns(&self) -> u64 {
         u64::try_from(self.inner.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
@@ -970,16 +921,16 @@ impl Switch {
         self.inner.events.1.try_recv().ok()
     }
 
-    /// Stops the workers, after what they have in hand, and waits for them.
+    /// Stops forwarding, after what workers have in hand, and waits for that; also for the end of the workers, unless others
+    /// share them.
     pub fn stop(&self) {
         self.inner.signals.stop();
         for worker in &self.inner.workers {
             worker.send(Command::Stop);
         }
-        for thread in std::mem::take(&mut *lock(&self.inner.threads)) {
-            if thread.join().is_err() {
-                tracing::error!("a worker panicked");
-            }
+        match self.inner.owns_threads {
+            true => self.inner.threads.stop(),
+            false => self.inner.settle_workers(),
         }
     }
 }

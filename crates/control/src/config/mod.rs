@@ -1,6 +1,7 @@
 //! The configuration of `run`: a TOML file whose keys are the options' names, and the options
 //! themselves, which add to its lists and override its values.
 
+use crate::bridges::config::{BridgeConfig, DEFAULT_NAME, Defaults, PortConfig};
 use crate::engine::EngineName;
 use crate::failure::Failure;
 use crate::program::tables;
@@ -136,6 +137,10 @@ pub struct Options {
     /// range, scan, tuple_space, decomposed, linear
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub template: Option<String>,
+    /// The name of the bridge that these options describe [default: br0]; a configuration file may have more, in
+    /// sections [[bridge]]
+    #[arg(long, value_name = "NAME")]
+    pub bridge_name: Option<String>,
     /// Control socket, for trace, stats, explain and dump
     #[arg(long, value_name = "PATH")]
     pub ctl: Option<PathBuf>,
@@ -230,6 +235,66 @@ pub(crate) struct File {
     auxiliary: Option<i64>,
     max_backoff: Option<i64>,
     inactivity_probe: Option<i64>,
+    bridge_name: Option<String>,
+    #[serde(default)]
+    bridge: Vec<BridgeSection>,
+}
+
+/// A bridge beside the first one.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct BridgeSection {
+    name: String,
+    #[serde(default)]
+    port: Vec<String>,
+    #[serde(default)]
+    controller: Vec<String>,
+    #[serde(default)]
+    listen: Vec<String>,
+    snoop: Option<PathBuf>,
+    datapath_id: Option<String>,
+    fail_mode: Option<FailModeName>,
+    protocols: Option<String>,
+}
+
+impl BridgeSection {
+    /// What it says, over what the first bridge's controllers are spoken to by.
+    fn read(
+        self,
+        channel: &of_channel::Config,
+    ) -> Result<(BridgeConfig, Vec<PortConfig>), Failure> {
+        let name = self.name;
+        let failed = |e: &dyn std::fmt::Display| Failure::Usage(format!("bridge {name:?}: {e}"));
+        let ports = self.port.iter().map(|text| {
+            let spec = Spec::parse(text).map_err(|e| failed(&format!("port {text:?}: {e}")))?;
+            Ok(PortConfig::of_spec(&spec))
+        });
+        let ports = ports.collect::<Result<Vec<_>, Failure>>()?;
+        let controllers = self.controller.iter().map(|s| s.parse::<Target>());
+        let listeners = self.listen.iter().map(|s| s.parse::<Listen>());
+        let channel = of_channel::Config {
+            controllers: controllers.collect::<Result<_, _>>().map_err(|e| failed(&e))?,
+            listeners: listeners.collect::<Result<_, _>>().map_err(|e| failed(&e))?,
+            snoop: self.snoop,
+            fail_mode: self.fail_mode.map_or(channel.fail_mode, FailMode::from),
+            protocols: match &self.protocols {
+                Some(list) => protocols(list)?,
+                None => channel.protocols,
+            },
+            ..channel.clone()
+        };
+        let datapath_id = self.datapath_id.map(|id| datapath_id(&id)).transpose()?;
+        Ok((BridgeConfig { name, datapath_id, channel }, ports))
+    }
+}
+
+impl From<FailModeName> for FailMode {
+    fn from(name: FailModeName) -> FailMode {
+        match name {
+            FailModeName::Standalone => FailMode::Standalone,
+            FailModeName::Secure => FailMode::Secure,
+        }
+    }
 }
 
 /// Threads say that they live once a second: a shorter bound would accuse who is well.
@@ -301,9 +366,35 @@ pub(crate) struct Config {
     pub(crate) punt_rate: u64,
     pub(crate) engine: EngineKind,
     pub(crate) validate: Option<u32>,
+    /// The first bridge's name.
+    pub(crate) bridge_name: String,
+    /// Bridges beside it, with their ports.
+    pub(crate) bridges: Vec<(BridgeConfig, Vec<PortConfig>)>,
 }
 
 impl Config {
+    /// What bridges have in common.
+    pub(crate) fn defaults(&self) -> Defaults {
+        Defaults {
+            engine: self.engine.clone(),
+            punt_rate: self.punt_rate,
+            validate: self.validate,
+            connections: self.connections,
+            flows_max: self.flows_max,
+            dpdk: self.dpdk.clone(),
+            watchdog: self.watchdog,
+        }
+    }
+
+    /// The first bridge.
+    pub(crate) fn bridge(&self) -> BridgeConfig {
+        BridgeConfig {
+            name: self.bridge_name.clone(),
+            datapath_id: self.datapath_id,
+            channel: self.channel.clone(),
+        }
+    }
+
     /// From the options, and the file that they name.
     pub(crate) fn new(options: Options) -> Result<Config, Failure> {
         let file = match &options.config {
@@ -389,10 +480,8 @@ impl Config {
                 ));
             }
         };
-        let fail_mode = match options.fail_mode.or(file.fail_mode) {
-            Some(FailModeName::Standalone) => FailMode::Standalone,
-            Some(FailModeName::Secure) | None => FailMode::Secure,
-        };
+        let fail_mode = options.fail_mode.or(file.fail_mode);
+        let fail_mode = fail_mode.map_or(FailMode::Secure, FailMode::from);
         let protocols = match options.protocols.or(file.protocols) {
             Some(list) => protocols(&list)?,
             None => VersionSet::of(&Version::ALL),
@@ -463,21 +552,27 @@ impl Config {
         let ctl_group = options.ctl_group.or(file.ctl_group);
         let ctl_group = ctl_group.map(|name| socket::group(&name)).transpose();
         let ctl_group = ctl_group.map_err(|e| Failure::Usage(format!("--ctl-group: {e}")))?;
+        let channel = of_channel::Config {
+            controllers,
+            listeners,
+            snoop: options.snoop.or(file.snoop),
+            protocols,
+            fail_mode,
+            auxiliary: auxiliary.unwrap_or(0) as u8,
+            backoff_max: Duration::from_secs(backoff.unwrap_or(8)),
+            timing: Timing { probe: Duration::from_secs(probe.unwrap_or(5)) },
+            tls,
+            packet_in_rate,
+            ..of_channel::Config::default()
+        };
+        let bridges = file.bridge.into_iter().map(|section| section.read(&channel));
+        let bridges = bridges.collect::<Result<Vec<_>, _>>()?;
+        let bridge_name = options.bridge_name.or(file.bridge_name);
         Ok(Config {
             ports,
-            channel: of_channel::Config {
-                controllers,
-                listeners,
-                snoop: options.snoop.or(file.snoop),
-                protocols,
-                fail_mode,
-                auxiliary: auxiliary.unwrap_or(0) as u8,
-                backoff_max: Duration::from_secs(backoff.unwrap_or(8)),
-                timing: Timing { probe: Duration::from_secs(probe.unwrap_or(5)) },
-                tls,
-                packet_in_rate,
-                ..of_channel::Config::default()
-            },
+            channel,
+            bridge_name: bridge_name.unwrap_or_else(|| DEFAULT_NAME.to_owned()),
+            bridges,
             datapath_id: options
                 .datapath_id
                 .or(file.datapath_id)
@@ -586,7 +681,7 @@ pub(crate) fn parse(text: &str) -> Result<File, String> {
     })
 }
 
-fn datapath_id(text: &str) -> Result<u64, Failure> {
+pub(crate) fn datapath_id(text: &str) -> Result<u64, Failure> {
     let digits = text.strip_prefix("0x").unwrap_or(text).replace(':', "");
     // A sign is taken by the library, and no digit.
     let all = digits.bytes().all(|c| c.is_ascii_hexdigit()).then_some(digits);
@@ -595,7 +690,7 @@ fn datapath_id(text: &str) -> Result<u64, Failure> {
     })
 }
 
-fn protocols(list: &str) -> Result<VersionSet, Failure> {
+pub(crate) fn protocols(list: &str) -> Result<VersionSet, Failure> {
     let version = |name: &str| {
         Version::from_name(name.trim()).ok_or_else(|| {
             let known: Vec<_> = Version::ALL.iter().map(|v| v.name()).collect();

@@ -4,15 +4,15 @@ use crate::config::Config;
 use crate::controller::{Begun, Controller, Controllers};
 use crate::failure::Failure;
 use std::sync::Arc;
-use switch::Switch;
+use switch::{Switch, Workers};
 
 /// A switch that has begun, if the configuration asks for one.
 pub(crate) type BegunSwitch<'a> = Result<Option<Box<dyn Begun + 'a>>, Failure>;
 
 /// A kind of controller. It does what the configuration asks of it, and nothing where that does not name it.
 pub(crate) struct Kind {
-    /// Starts a switch with the program that this kind brings.
-    pub(crate) begin: for<'a> fn(&'a Config) -> BegunSwitch<'a>,
+    /// Starts a switch with the program that this kind brings, on these workers.
+    pub(crate) begin: for<'a> fn(&'a Config, &Workers) -> BegunSwitch<'a>,
     /// Joins a switch whose program another kind has brought; ports are there, and these program it.
     pub(crate) join: fn(&Config, &Switch, &Controllers) -> Joined,
 }

@@ -9,15 +9,18 @@ use crate::controller::{Begun, Controller, Controllers};
 use crate::failure::Failure;
 use kind::Kind;
 use std::sync::Arc;
-use switch::Switch;
+use switch::{Switch, Workers};
 
 /// All kinds. The first that begins brings the switch's program.
 const ALL: &[Kind] = &[p4::KIND, openflow::KIND];
 
-/// Starts the switch that the configuration describes.
-pub(crate) fn begin(config: &Config) -> Result<Box<dyn Begun + '_>, Failure> {
+/// Starts the switch that the configuration describes, on these workers.
+pub(crate) fn begin<'a>(
+    config: &'a Config,
+    workers: &Workers,
+) -> Result<Box<dyn Begun + 'a>, Failure> {
     for kind in ALL {
-        if let Some(begun) = (kind.begin)(config)? {
+        if let Some(begun) = (kind.begin)(config, workers)? {
             return Ok(begun);
         }
     }

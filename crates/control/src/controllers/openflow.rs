@@ -8,11 +8,12 @@ use crate::program::tables;
 use crate::sync::lock;
 use crate::takeover::running::Running;
 use crate::{room, start};
-use of_channel::{Bound, Channel};
+use of_channel::{Bound, Channel, ChannelError, Listen};
 use of_pipeline::Agent;
+use openflow::ControllerStatus;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex};
-use switch::{EngineKind, Switch};
+use std::sync::{Arc, Mutex, MutexGuard};
+use switch::{EngineKind, Switch, Workers};
 
 pub(super) const KIND: Kind = Kind { begin, join: Kind::joins_nobody };
 
@@ -21,17 +22,68 @@ pub struct OpenFlow {
     pub(crate) agent: Arc<Mutex<Agent>>,
     /// None once the switch stops, or another takes its place.
     pub(crate) channel: Mutex<Option<Channel>>,
-    config: of_channel::Config,
+    config: Mutex<of_channel::Config>,
 }
 
 impl OpenFlow {
-    fn new(agent: Agent, config: of_channel::Config) -> OpenFlow {
-        OpenFlow { agent: Arc::new(Mutex::new(agent)), channel: Mutex::new(None), config }
+    pub(crate) fn new(agent: Agent, config: of_channel::Config) -> OpenFlow {
+        let (agent, channel) = (Arc::new(Mutex::new(agent)), Mutex::new(None));
+        OpenFlow { agent, channel, config: Mutex::new(config) }
     }
 
     /// Controllers may come.
     pub(crate) fn start(&self, switch: &Switch) -> Result<(), Failure> {
-        self.start_bound(switch, Bound::open(self.config.clone()).map_err(Failure::bad)?)
+        self.begin(switch).map_err(Failure::bad)
+    }
+
+    /// Controllers may come.
+    pub(crate) fn begin(&self, switch: &Switch) -> Result<(), ChannelError> {
+        let config = lock(&self.config).clone();
+        let channel = Bound::open(config)?.start(switch.clone(), self.agent.clone())?;
+        *lock(&self.channel) = Some(channel);
+        Ok(())
+    }
+
+    /// Lets go of controllers, and takes others by another configuration. If that cannot be, those of before may come again.
+    pub(crate) fn reconfigure(
+        &self,
+        switch: &Switch,
+        config: of_channel::Config,
+    ) -> Result<(), ChannelError> {
+        config.check()?;
+        drop(lock(&self.channel).take());
+        let before = std::mem::replace(&mut *lock(&self.config), config);
+        self.begin(switch).inspect_err(|error| {
+            *lock(&self.config) = before;
+            if let Err(again) = self.begin(switch) {
+                tracing::error!(%error, %again, "controllers cannot come any more");
+            }
+        })
+    }
+
+    /// Sets the id that controllers are told when they come.
+    pub(crate) fn set_datapath_id(&self, id: u64) {
+        lock(&self.agent).set_datapath_id(id);
+    }
+
+    /// Packets are flooded to ports that have just come, and no more to those that have gone.
+    pub(crate) fn follow_ports(&self) {
+        lock(&self.agent).follow_ports();
+    }
+
+    /// Where controllers may come to.
+    pub(crate) fn listening_at(&self) -> Vec<Listen> {
+        lock(&self.channel).iter().flat_map(|channel| channel.listening().to_vec()).collect()
+    }
+
+    /// Controllers of the configuration, in its order, and those that have come.
+    pub(crate) fn states(&self) -> Vec<ControllerStatus> {
+        lock(&self.channel).as_ref().map_or_else(Vec::new, Channel::controllers)
+    }
+
+    /// The agent, which holds entries, groups, meters and stations. It is the controllers' as well: nobody waits with it.
+    pub fn agent(&self) -> MutexGuard<'_, Agent> {
+        lock(&self.agent)
     }
 
     /// Those who have come may begin.
@@ -56,15 +108,16 @@ impl Controller for OpenFlow {
 
     fn advise(&self) {
         let entries = lock(&self.agent).flows().total().0;
+        let config = lock(&self.config).clone();
         let by = start::Programmers {
-            controllers: self.config.controllers.len(),
-            listeners: &self.config.listeners,
-            fail_mode: self.config.fail_mode,
+            controllers: config.controllers.len(),
+            listeners: &config.listeners,
+            fail_mode: config.fail_mode,
         };
         if let Some(text) = start::unprogrammed(entries, &by) {
             tracing::warn!("{text}");
         }
-        start::warn_of_open(&self.config.listeners);
+        start::warn_of_open(&config.listeners);
     }
 
     fn stop(&self) {
@@ -72,18 +125,22 @@ impl Controller for OpenFlow {
     }
 }
 
-fn begin(config: &Config) -> Result<Option<Box<dyn Begun + '_>>, Failure> {
+fn begin<'a>(
+    config: &'a Config,
+    workers: &Workers,
+) -> Result<Option<Box<dyn Begun + 'a>>, Failure> {
     if config.p4.is_some() {
         return Ok(None);
     }
-    let switch = tables::start_with(
-        config.workers,
-        config.cpus.clone(),
-        config.punt_rate,
-        config.engine.clone(),
-        config.validate,
-        config.connections,
-    )?;
+    let (parts, services) = tables::parts(tables::Parts {
+        workers: config.workers,
+        cpus: config.cpus.clone(),
+        punt_rate: config.punt_rate,
+        engine: config.engine.clone(),
+        validate: config.validate,
+        connections: config.connections,
+    });
+    let switch = Switch::start_on(workers, parts, services).map_err(Failure::bad)?;
     let flows_max = config.flows_max.unwrap_or_else(room::flows);
     Ok(Some(Box::new(Tables { switch, config, flows_max, taken: None })))
 }

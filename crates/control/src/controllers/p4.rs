@@ -11,7 +11,7 @@ use crate::takeover::running::Running;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
-use switch::Switch;
+use switch::{Switch, Workers};
 
 pub(super) const KIND: Kind = Kind { begin, join: Kind::joins_nobody };
 
@@ -38,9 +38,12 @@ impl Controller for P4 {
     }
 }
 
-fn begin(config: &Config) -> Result<Option<Box<dyn Begun + '_>>, Failure> {
+fn begin<'a>(
+    config: &'a Config,
+    workers: &Workers,
+) -> Result<Option<Box<dyn Begun + 'a>>, Failure> {
     let Some(path) = &config.p4 else { return Ok(None) };
-    let host = Host::start(path, |program| switch::Config {
+    let host = Host::start_on(path, workers, |program| switch::Config {
         program,
         workers: config.workers,
         cpus: config.cpus.clone(),

@@ -11,13 +11,14 @@ use crate::sync::lock;
 use ::p4::commands::{self, Counted, Plane, Wrong};
 use ::p4::control::Control;
 use ::p4::lower::Lowered;
+use datapath::services::Services;
 use ir::{Bits, EntryId, RegisterId, TableId, Update};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use switch::{EngineKind, Switch};
+use switch::{EngineKind, StartError, Switch, Workers};
 
 /// Packets and digests for the control plane are waited for so long at a time.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -106,14 +107,34 @@ impl Host {
         Host::of(p4_file::compile(&p4_file::source(program))?, config)
     }
 
-    /// The same, of a program that was compiled.
+    /// The same, on workers that others may share.
+    pub fn start_on(
+        program: &Path,
+        workers: &Workers,
+        config: impl FnOnce(Arc<ir::Program>) -> switch::Config,
+    ) -> Result<Host, Failure> {
+        let lowered = p4_file::compile(&p4_file::source(program))?;
+        Host::begin(lowered, config, |config| {
+            Switch::start_on(workers, config, Services::default())
+        })
+    }
+
+    /// A running switch with a program that was compiled.
     pub fn of(
         lowered: Lowered,
         config: impl FnOnce(Arc<ir::Program>) -> switch::Config,
     ) -> Result<Host, Failure> {
+        Host::begin(lowered, config, Switch::start)
+    }
+
+    fn begin(
+        lowered: Lowered,
+        config: impl FnOnce(Arc<ir::Program>) -> switch::Config,
+        start: impl FnOnce(switch::Config) -> Result<Switch, StartError>,
+    ) -> Result<Host, Failure> {
         let config = config(Arc::new(lowered.program.clone()));
         let workers = config.workers;
-        let switch = Switch::start(config).map_err(Failure::bad)?;
+        let switch = start(config).map_err(Failure::bad)?;
         let from = switch.clone();
         let ids = move || from.allocate_counter().map_err(|e| e.to_string());
         let control = Control::with_ids(lowered, Box::new(ids)).map_err(Failure::Bad)?;

@@ -4,7 +4,7 @@ use super::lines;
 use crate::failure::Failure;
 use crate::sync::lock;
 use datapath::services::Services;
-use of_pipeline::{Agent, AgentConfig, Synchronised, lower};
+use of_pipeline::{Agent, AgentConfig, AgentError, Synchronised, lower};
 use openflow::syntax::{self, Context};
 use openflow::{Message, PortNo};
 use service::conntrack;
@@ -38,13 +38,37 @@ pub fn start_with(
     validate: Option<u32>,
     connections: usize,
 ) -> Result<Switch, Failure> {
+    let parts = Parts { workers, cpus, punt_rate, engine, validate, connections };
+    let (config, services) = self::parts(parts);
+    Switch::start_with(config, services).map_err(Failure::bad)
+}
+
+/// What a switch of OpenFlow's tables is told.
+pub struct Parts {
+    /// Worker threads.
+    pub workers: usize,
+    /// Their processors.
+    pub cpus: Vec<usize>,
+    /// Packets per second to controllers, at most.
+    pub punt_rate: u64,
+    /// What gives the pipeline effect.
+    pub engine: EngineKind,
+    /// One packet in so many is run by the interpreter, too.
+    pub validate: Option<u32>,
+    /// Connections that are kept at most.
+    pub connections: usize,
+}
+
+/// What a switch of OpenFlow's tables is made of.
+pub fn parts(of: Parts) -> (switch::Config, Services) {
+    let Parts { workers, cpus, punt_rate, engine, validate, connections } = of;
     let (program, _) = lower::program(&lower::ProgramConfig::default());
     let program = Arc::new(program);
     let config = switch::Config { program, workers, cpus, punt_rate, engine, validate };
     let mut services = Services::default();
     services.track(tracker(connections));
     services.soft();
-    Switch::start_with(config, services).map_err(Failure::bad)
+    (config, services)
 }
 
 /// What a tracker of so many connections is made of: as many may be translated. Its secret is this
@@ -72,9 +96,19 @@ pub fn limited_agent(
         mac.iter().fold(0, |id, byte| id << 8 | u64::from(*byte))
     };
     let datapath_id = datapath_id.unwrap_or_else(from_port);
+    agent_of(switch, datapath_id, synchronised, flows_max).map_err(Failure::bad)
+}
+
+/// The OpenFlow agent of a switch that has a datapath id.
+pub fn agent_of(
+    switch: &Switch,
+    datapath_id: u64,
+    synchronised: &[Synchronised],
+    flows_max: u32,
+) -> Result<Agent, AgentError> {
     let synchronised = synchronised.to_vec();
     let config = AgentConfig { datapath_id, synchronised, flows_max, ..AgentConfig::default() };
-    Agent::new(switch.clone(), config).map_err(Failure::bad)
+    Agent::new(switch.clone(), config)
 }
 
 /// A switch without ports that holds these files' entries, for looking into them.

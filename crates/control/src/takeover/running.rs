@@ -39,7 +39,7 @@ fn lost(error: Error) -> Failure {
 impl Running<UnixStream> {
     /// Asks the switch behind this control socket to hand over.
     pub(crate) fn begin(path: &Path) -> Result<Running<UnixStream>, Failure> {
-        let (answer, stream) = talk(Some(path), "take_over", Value::Null)?;
+        let (answer, stream) = talk(Some(path), None, "take_over", Value::Null)?;
         let steps = answer["take_over"].as_u64().unwrap_or(0);
         let timeouts = stream.get_ref().set_read_timeout(Some(ANSWER_MAX));
         timeouts.map_err(lost)?;

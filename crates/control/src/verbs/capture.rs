@@ -49,7 +49,7 @@ impl Verb for Capture {
     type Answer = ();
 
     fn answer(self, at: &At<'_>) -> Result<Reply<()>, String> {
-        stream(at.switch, self)
+        stream(at.switch()?, self)
     }
 
     fn text((): &()) -> String {

@@ -107,14 +107,14 @@ impl Verb for Conntrack {
 
     fn answer(self, at: &At<'_>) -> Result<Reply<Answer>, String> {
         let Conntrack { flush, zone, limit } = self;
-        let Some(connections) = at.switch.services().connections() else {
+        let Some(connections) = at.switch()?.services().connections() else {
             return Err("this switch tracks no connections: it runs a P4 program".to_owned());
         };
         if flush {
             return Ok(Reply::Answer(Answer::Flushed { flushed: connections.flush(zone) as u64 }));
         }
         let in_zone = |c: &Connection| zone.is_none_or(|zone| c.original.zone == zone);
-        let list = connections.list(at.switch.now_ns(), limit, &in_zone);
+        let list = connections.list(at.switch()?.now_ns(), limit, &in_zone);
         let (held, half_open, memory) = connections.size();
         Ok(Reply::Answer(Answer::Known(Known {
             held: held as u64,

@@ -15,8 +15,8 @@ impl Verb for ConntrackExport {
     type Answer = ();
 
     fn answer(self, at: &At<'_>) -> Result<Reply<()>, String> {
-        image::connections(at.switch)?;
-        let switch = at.switch.clone();
+        image::connections(at.switch()?)?;
+        let switch = at.switch()?.clone();
         Ok(Reply::Stream((), Box::new(move |client| image::send(&switch, client))))
     }
 

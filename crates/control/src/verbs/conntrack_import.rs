@@ -19,7 +19,7 @@ impl Verb for ConntrackImport {
     type Answer = image::Answer;
 
     fn answer(self, at: &At<'_>) -> Result<Reply<image::Answer>, String> {
-        image::take(at.switch, &self.path).map(Reply::Answer)
+        image::take(at.switch()?, &self.path).map(Reply::Answer)
     }
 
     fn change(&self) -> Option<Change> {

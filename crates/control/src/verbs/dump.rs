@@ -29,8 +29,12 @@ impl Verb for Dump {
     type Answer = Answer;
 
     fn answer(self, at: &At<'_>) -> Result<Reply<Answer>, String> {
-        let text = at.switch.dump(&self.stage)?;
-        Ok(Reply::Answer(Answer { stage: self.stage, engine: at.switch.engine().to_owned(), text }))
+        let text = at.switch()?.dump(&self.stage)?;
+        Ok(Reply::Answer(Answer {
+            stage: self.stage,
+            engine: at.switch()?.engine().to_owned(),
+            text,
+        }))
     }
 
     fn text(answer: &Answer) -> String {

@@ -44,17 +44,17 @@ impl Verb for Explain {
     type Answer = Answer;
 
     fn answer(self, at: &At<'_>) -> Result<Reply<Answer>, String> {
-        let tables = at.switch.explain().into_iter().map(|t| Table {
+        let tables = at.switch()?.explain().into_iter().map(|t| Table {
             table: t.table,
             entries: t.entries as u64,
             choice: t.choice,
             memory_bytes: t.memory_bytes as u64,
         });
         Ok(Reply::Answer(Answer {
-            engine: at.switch.engine().to_owned(),
+            engine: at.switch()?.engine().to_owned(),
             tables: tables.collect(),
-            leaves: at.switch.leaves(),
-            packets: Some(packets::of(&at.switch.ran())),
+            leaves: at.switch()?.leaves(),
+            packets: Some(packets::of(&at.switch()?.ran())),
         }))
     }
 

@@ -1,5 +1,6 @@
 //! The verbs of the control socket: a file and a row each.
 
+pub mod bridge;
 pub mod capture;
 pub mod conntrack;
 pub mod conntrack_export;
@@ -10,19 +11,22 @@ pub mod explain;
 pub mod p4_do;
 pub mod p4_load;
 pub mod packets;
+pub mod port;
 pub mod queue;
 pub mod service;
+pub mod stations;
 pub mod stats;
 pub mod take_over;
 pub mod trace;
 pub mod version;
 
 use crate::protocol::{Reply, Request};
-use crate::verb::{Asked, At, Row};
+use crate::verb::{Asked, At, Change, Row};
 use serde_json::Value;
 
 /// All verbs, by name.
 pub const ALL: &[Row] = &[
+    Row::of::<bridge::Bridge>(),
     Row::of::<capture::Capture>(),
     Row::of::<conntrack::Conntrack>(),
     Row::of::<conntrack_export::ConntrackExport>(),
@@ -31,8 +35,10 @@ pub const ALL: &[Row] = &[
     Row::of::<explain::Explain>(),
     Row::of::<p4_do::P4Do>(),
     Row::of::<p4_load::P4Load>(),
+    Row::of::<port::Ports>(),
     Row::of::<queue::Queue>(),
     Row::of::<service::Service>(),
+    Row::of::<stations::Stations>(),
     Row::of::<stats::Stats>(),
     Row::of::<take_over::TakeOver>(),
     Row::of::<trace::Trace>(),
@@ -41,7 +47,7 @@ pub const ALL: &[Row] = &[
 
 /// Reads a question.
 pub(crate) fn read(request: Request) -> Result<Box<dyn Asked>, String> {
-    let Request { verb, arguments } = request;
+    let Request { verb, bridge: _, arguments } = request;
     let row = ALL.iter().find(|row| row.name == verb).ok_or_else(|| {
         let names: Vec<&str> = ALL.iter().map(|row| row.name).collect();
         format!("not a request: there is no verb {verb:?}; there are {}", names.join(", "))
@@ -55,7 +61,21 @@ pub(crate) fn answer(at: &At<'_>, request: Request) -> Result<Reply<Value>, Stri
     let change = asked.change();
     let answer = asked.answer(at)?;
     if let Some(change) = change {
-        at.switch.note_change("ctl", change.kind, change.how, || change.text);
+        note(at, change);
     }
     Ok(answer)
+}
+
+/// A bridge that was just added may be the first one.
+fn note(at: &At<'_>, change: Change) {
+    let first = || at.bridges().ok().and_then(|bridges| bridges.first());
+    match (at.switch(), first()) {
+        (Ok(switch), _) => switch.note_change("ctl", change.kind, change.how, || change.text),
+        (Err(_), Some(bridge)) => {
+            bridge.switch().note_change("ctl", change.kind, change.how, || change.text);
+        }
+        (Err(_), None) => {
+            tracing::info!(kind = change.kind, how = change.how, text = change.text, "changed")
+        }
+    }
 }

@@ -19,7 +19,7 @@ impl Verb for P4Do {
     type Answer = host::Done;
 
     fn answer(self, at: &At<'_>) -> Result<Reply<host::Done>, String> {
-        let p4 = at.controllers.find::<P4>().ok_or_else(none)?;
+        let p4 = at.controllers()?.find::<P4>().ok_or_else(none)?;
         Ok(Reply::Answer(p4.host().commands(&self.text)))
     }
 

@@ -22,7 +22,7 @@ impl Verb for P4Load {
     type Answer = host::Loaded;
 
     fn answer(self, at: &At<'_>) -> Result<Reply<host::Loaded>, String> {
-        let p4 = at.controllers.find::<P4>().ok_or_else(none)?;
+        let p4 = at.controllers()?.find::<P4>().ok_or_else(none)?;
         // The program is compiled before anybody has to wait.
         let workers = p4.host().workers();
         let lowered = Host::compile(&self.source, workers)?;

@@ -68,7 +68,7 @@ impl Verb for Queue {
     type Answer = Answer;
 
     fn answer(self, at: &At<'_>) -> Result<Reply<Answer>, String> {
-        answer(at.switch, &self.set, &self.clear).map(Reply::Answer)
+        answer(at.switch()?, &self.set, &self.clear).map(Reply::Answer)
     }
 
     fn change(&self) -> Option<Change> {

@@ -60,7 +60,7 @@ impl Verb for Service {
 
     fn answer(self, at: &At<'_>) -> Result<Reply<Answer>, String> {
         let (add, set) = (self.add.as_deref(), self.set.as_deref());
-        answer(at.switch, add, set, self.remove.as_deref()).map(Reply::Answer)
+        answer(at.switch()?, add, set, self.remove.as_deref()).map(Reply::Answer)
     }
 
     fn change(&self) -> Option<Change> {

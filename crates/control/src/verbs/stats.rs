@@ -102,12 +102,12 @@ impl Verb for Stats {
 
     fn answer(self, at: &At<'_>) -> Result<Reply<Answer>, String> {
         let connected: Vec<String> =
-            at.controllers.iter().flat_map(|one| one.connected()).collect();
+            at.controllers()?.iter().flat_map(|one| one.connected()).collect();
         let controllers = match connected.is_empty() {
             true => "none".to_owned(),
             false => connected.join(", "),
         };
-        Ok(Reply::Answer(answer(at.switch, controllers)))
+        Ok(Reply::Answer(answer(at.switch()?, controllers)))
     }
 
     fn text(answer: &Answer) -> String {

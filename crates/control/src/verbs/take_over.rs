@@ -16,11 +16,14 @@ impl Verb for TakeOver {
     type Answer = own::Answer;
 
     fn answer(self, at: &At<'_>) -> Result<Reply<own::Answer>, String> {
-        let (Some(openflow), Some(handover)) = (at.controllers.find::<OpenFlow>(), at.handover)
+        let (Some(openflow), Some(handover)) = (at.controllers()?.find::<OpenFlow>(), at.handover)
         else {
             return Err("a switch that runs a P4 program hands nothing over".to_owned());
         };
-        own::stream(at.switch, &openflow, handover)
+        if at.bridges()?.all().len() > 1 {
+            return Err("a process with several bridges hands nothing over".to_owned());
+        }
+        own::stream(at.switch()?, &openflow, handover)
     }
 
     fn text(_: &own::Answer) -> String {

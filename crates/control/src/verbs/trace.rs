@@ -79,8 +79,8 @@ impl Verb for Trace {
 
     fn answer(self, at: &At<'_>) -> Result<Reply<Answer>, String> {
         let bytes = hex(&self.packet).ok_or("the packet is not hexadecimal")?;
-        check_port(at.switch, self.in_port)?;
-        Ok(Reply::Answer(trace(at.switch, self.in_port, &bytes)))
+        check_port(at.switch()?, self.in_port)?;
+        Ok(Reply::Answer(trace(at.switch()?, self.in_port, &bytes)))
     }
 
     fn text(answer: &Answer) -> String {

@@ -1,21 +1,23 @@
-//! The control side's handle of a worker, and the worker's inbox.
+//! The control side's handles of a worker and of its lanes, and the worker's inbox.
 //!
-//! A [`Handle`] sends [`Command`]s and wakes the worker; the worker takes them from its [`Inbox`] between bursts.
-//! A mark ([`Handle::sent`]) says later whether the worker has obeyed all commands up to it.
+//! A [`WorkerHandle`] adds lanes. A [`Handle`] sends [`Command`]s to a lane and wakes the worker; the worker takes them
+//! from its [`Inbox`] between bursts. A mark ([`Handle::sent`]) says later whether the worker has obeyed all commands up
+//! to it, whichever lane they were for.
 
+use super::lane::{Lane, LaneConfig};
 use crate::capture::Tap;
 use crate::ports::{PortShared, PortTable};
 use crate::queues::Queues;
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
-use ir::{Action, Bits};
+use ir::{Action, Bits, DropReason};
 use port::{RxQueue, TxQueue};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// A command of the control side to a worker. Taken between bursts.
+/// A command of the control side to a lane of a worker. Taken between bursts.
 pub enum Command {
     /// A port, with the receive queues that this worker serves and its transmit queue.
     AddPort {
@@ -29,6 +31,13 @@ pub enum Command {
     /// A port is gone. Its queues go to whoever waits for them: to close one may take the kernel longer than a worker should
     /// be away from the others. If nobody does, they are closed here.
     RemovePort(u32, Option<Sender<Removed>>),
+    /// A port has another number: its queues stay with the worker. It has no egress queues then.
+    Renumber {
+        /// Which port.
+        number: u32,
+        /// What it is from now on.
+        shared: Arc<PortShared>,
+    },
     /// A port has other egress queues, or none any more.
     Queues {
         /// Which port.
@@ -42,14 +51,43 @@ pub enum Command {
     Inject(Injection),
     /// Somebody looks at frames, until that is over.
     Capture(Arc<Tap>),
-    /// Never sleep (true), or when all is silent.
-    Poll(bool),
     /// Receive, or leave what comes in the ports.
     Receive(bool),
     /// Nothing: that it was obeyed tells that the worker does not stand still.
     Answer,
-    /// The worker ends.
+    /// The lane ends.
     Stop,
+}
+
+/// What a worker is told.
+pub(super) enum Order {
+    /// A lane that it has from now on.
+    Add(Box<Lane>),
+    /// A command to a lane.
+    Lane(Arc<Key>, Command),
+    /// Never sleep (true), or when all is silent.
+    Poll(bool),
+    /// It ends, and its lanes with it.
+    End,
+}
+
+/// By which a lane is known to those who send it commands.
+pub(super) struct Key {
+    /// The worker's number.
+    pub(super) worker: usize,
+    /// Counts the packets of the control side.
+    pub(super) control: Arc<PortShared>,
+    /// The lane is no more.
+    pub(super) ended: AtomicBool,
+}
+
+impl Key {
+    /// Counts packets of the control side that came when the lane was no more.
+    pub(super) fn count_late(&self, packets: u64) {
+        let cell = self.control.cell(self.worker);
+        cell.count_rx(packets, 0);
+        cell.count_drop(DropReason::Stopped, packets);
+    }
 }
 
 /// The queues of a port that a worker no longer has.
@@ -107,57 +145,26 @@ struct Progress {
     left: AtomicBool,
 }
 
-/// The control side's handle of a worker.
+/// The way to a worker.
 #[derive(Clone)]
-pub struct Handle {
+struct Link {
     /// Taken only by `drop`.
-    sender: Option<Sender<Command>>,
+    sender: Option<Sender<Order>>,
     waker: Waker,
     progress: Arc<Progress>,
 }
 
-impl Handle {
-    /// Sends the worker a command; it obeys at its next round. False if it has stopped.
-    pub fn send(&self, command: Command) -> bool {
+impl Link {
+    fn send(&self, order: Order) -> bool {
         self.progress.sent.fetch_add(1, Ordering::Relaxed);
-        let sent = self.sender.as_ref().is_some_and(|s| s.send(command).is_ok());
+        let sent = self.sender.as_ref().is_some_and(|s| s.send(order).is_ok());
         self.waker.wake();
         sent
-    }
-
-    /// How many commands were sent so far; a mark for [`has_obeyed`](Self::has_obeyed).
-    pub fn sent(&self) -> u64 {
-        self.progress.sent.load(Ordering::Relaxed)
-    }
-
-    /// The worker has obeyed all that was sent before the mark was taken, and what these commands
-    /// sent has left; or it has ended.
-    pub fn has_obeyed(&self, mark: u64) -> bool {
-        self.progress.ended.load(Ordering::Acquire)
-            || self.progress.obeyed.load(Ordering::Acquire) >= mark
-    }
-
-    /// How many commands were obeyed so far.
-    pub fn obeyed(&self) -> u64 {
-        self.progress.obeyed.load(Ordering::Relaxed)
-    }
-
-    /// Commands that wait to be obeyed.
-    pub fn waiting(&self) -> u64 {
-        if self.progress.ended.load(Ordering::Acquire) {
-            return 0;
-        }
-        self.sent().saturating_sub(self.progress.obeyed.load(Ordering::Relaxed))
-    }
-
-    /// Wakes the worker, so that it adopts what was published.
-    pub fn wake(&self) {
-        self.waker.wake();
     }
 }
 
 /// A worker ends with its last handle: it is woken to notice.
-impl Drop for Handle {
+impl Drop for Link {
     fn drop(&mut self) {
         self.sender = None;
         self.progress.left.store(true, Ordering::Release);
@@ -165,11 +172,91 @@ impl Drop for Handle {
     }
 }
 
+/// The control side's handle of a worker, by which lanes are added. A worker without lanes waits for some as long as there
+/// is such a handle.
+#[derive(Clone)]
+pub struct WorkerHandle {
+    index: usize,
+    bursts_max: usize,
+    /// Before the link, whose end wakes the worker.
+    _owner: Arc<()>,
+    link: Link,
+}
+
+impl WorkerHandle {
+    /// Adds a lane without ports. It counts as running from now on.
+    pub fn add(&self, config: LaneConfig) -> Handle {
+        let control = config.control.clone();
+        let key = Arc::new(Key { worker: self.index, control, ended: AtomicBool::new(false) });
+        let lane = Lane::new(config, key.clone(), self.bursts_max);
+        // One that has stopped drops it, and it is not waited for.
+        self.link.send(Order::Add(Box::new(lane)));
+        Handle { key, link: self.link.clone() }
+    }
+
+    /// The worker never sleeps (true), or when all is silent.
+    pub fn set_polling(&self, polls: bool) {
+        self.link.send(Order::Poll(polls));
+    }
+
+    /// The worker ends, with its lanes, after what it was told before.
+    pub fn stop(&self) {
+        self.link.send(Order::End);
+    }
+}
+
+/// The control side's handle of a lane.
+#[derive(Clone)]
+pub struct Handle {
+    key: Arc<Key>,
+    link: Link,
+}
+
+impl Handle {
+    /// Sends the lane a command; its worker obeys at its next round. False if either has stopped.
+    pub fn send(&self, command: Command) -> bool {
+        !self.key.ended.load(Ordering::Acquire)
+            && self.link.send(Order::Lane(self.key.clone(), command))
+    }
+
+    /// How many commands were sent to the worker so far; a mark for [`has_obeyed`](Self::has_obeyed).
+    pub fn sent(&self) -> u64 {
+        self.link.progress.sent.load(Ordering::Relaxed)
+    }
+
+    /// The worker has obeyed all that was sent before the mark was taken, and what these commands
+    /// sent has left; or it has ended.
+    pub fn has_obeyed(&self, mark: u64) -> bool {
+        let progress = &self.link.progress;
+        progress.ended.load(Ordering::Acquire) || progress.obeyed.load(Ordering::Acquire) >= mark
+    }
+
+    /// How many commands the worker obeyed so far.
+    pub fn obeyed(&self) -> u64 {
+        self.link.progress.obeyed.load(Ordering::Relaxed)
+    }
+
+    /// Commands that wait to be obeyed by the worker.
+    pub fn waiting(&self) -> u64 {
+        if self.link.progress.ended.load(Ordering::Acquire) {
+            return 0;
+        }
+        self.sent().saturating_sub(self.obeyed())
+    }
+
+    /// Wakes the worker, so that it adopts what was published.
+    pub fn wake(&self) {
+        self.link.waker.wake();
+    }
+}
+
 /// The worker's end: commands, and what ends its sleep.
 pub(super) struct Inbox {
-    commands: Receiver<Command>,
+    orders: Receiver<Order>,
     waker: Waker,
     progress: Arc<Progress>,
+    /// Gone once nobody can add lanes any more.
+    owner: Weak<()>,
     /// Commands obeyed so far.
     obeyed: u64,
     /// See [`WorkerConfig::commands_time`](super::WorkerConfig::commands_time).
@@ -177,28 +264,40 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// An inbox and the handle that reaches it.
-    pub(super) fn new(time_max: Duration) -> std::io::Result<(Inbox, Handle)> {
-        let (sender, commands) = crossbeam_channel::unbounded();
+    /// An inbox and the handle that reaches it, for this worker.
+    pub(super) fn new(
+        index: usize,
+        bursts_max: usize,
+        time_max: Duration,
+    ) -> std::io::Result<(Inbox, WorkerHandle)> {
+        let (sender, orders) = crossbeam_channel::unbounded();
         let waker = Waker::new()?;
         let progress = Arc::new(Progress::default());
-        let handle =
-            Handle { sender: Some(sender), waker: waker.clone(), progress: progress.clone() };
-        Ok((Inbox { commands, waker, progress, obeyed: 0, time_max }, handle))
+        let owner = Arc::new(());
+        let inbox = Inbox {
+            orders,
+            waker: waker.clone(),
+            progress: progress.clone(),
+            owner: Arc::downgrade(&owner),
+            obeyed: 0,
+            time_max,
+        };
+        let link = Link { sender: Some(sender), waker, progress };
+        Ok((inbox, WorkerHandle { index, bursts_max, _owner: owner, link }))
     }
 
-    /// The next command, after so many of this round; stop, if no handle is left.
+    /// The next order, after so many of this round; the end, if no handle is left.
     #[inline]
-    pub(super) fn next(&self, round: u64) -> Option<Command> {
+    pub(super) fn next(&self, round: u64) -> Option<Order> {
         // To ask an empty channel costs a fence, behind which everything waits.
         if !self.has_more(round) {
             return None;
         }
-        match self.commands.try_recv() {
-            Ok(command) => Some(command),
+        match self.orders.try_recv() {
+            Ok(order) => Some(order),
             Err(TryRecvError::Empty) => None,
             // Nobody is left who could tell it to stop.
-            Err(TryRecvError::Disconnected) => Some(Command::Stop),
+            Err(TryRecvError::Disconnected) => Some(Order::End),
         }
     }
 
@@ -208,6 +307,15 @@ impl Inbox {
         let progress = &*self.progress;
         progress.sent.load(Ordering::Relaxed) != self.obeyed + round
             || progress.left.load(Ordering::Relaxed) && progress.left.swap(false, Ordering::Acquire)
+    }
+
+    /// Nobody can add lanes any more, and none is on its way.
+    pub(super) fn is_final(&self) -> bool {
+        self.owner.strong_count() == 0 && {
+            // What the last one has sent is seen from here on.
+            fence(Ordering::Acquire);
+            self.orders.is_empty()
+        }
     }
 
     /// So many commands more were obeyed, and what they sent was flushed.
@@ -229,9 +337,13 @@ impl Inbox {
         self.waker.clear();
     }
 
-    /// The worker is no more. Returns how many packets of the control side it never took.
-    pub(super) fn close(&self) -> u64 {
+    /// The worker is no more. Packets of the control side that it never took are counted.
+    pub(super) fn close(&self) {
         self.progress.ended.store(true, Ordering::Release);
-        self.commands.try_iter().filter(|c| matches!(c, Command::Inject(_))).count() as u64
+        for order in self.orders.try_iter() {
+            if let Order::Lane(key, Command::Inject(_)) = order {
+                key.count_late(1);
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Receive: a worker's receive queues, asked in turn for a burst each.
+//! Receive: a lane's receive queues, asked in turn for a burst each.
 //!
 //! While some queues have frames, those that have been silent for a while are asked in one of [`SILENT_EVERY`] rounds.
 //! A queue whose interface is down or gone is asked again after [`RETRY_NS`].
@@ -25,12 +25,11 @@ const SILENT: u8 = 16;
 /// what a few packets cost.
 const SILENT_EVERY: u64 = 2;
 
-/// The receive side of a worker.
+/// The receive side of a lane.
 pub(super) struct Receive {
     /// The worker's number.
     index: usize,
     queues: Vec<Queue>,
-    buffers: Buffers,
     /// See [`WorkerConfig::bursts_max`](super::WorkerConfig::bursts_max).
     bursts_max: usize,
     /// Rounds made.
@@ -49,6 +48,8 @@ struct Queue {
     state: State,
     /// How often in a row it had nothing.
     silent: u8,
+    /// What it gives comes from this worker itself.
+    local: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,14 +65,14 @@ enum State {
 impl Receive {
     /// No queues.
     pub(super) fn new(index: usize, bursts_max: usize) -> Receive {
-        let (queues, buffers) = (Vec::new(), Buffers::default());
-        Receive { index, queues, buffers, bursts_max, rounds: 0, busy: false, enabled: true }
+        Receive { index, queues: Vec::new(), bursts_max, rounds: 0, busy: false, enabled: true }
     }
 
     /// Adds queues of a port.
     pub(super) fn add(&mut self, port: &Arc<PortShared>, queues: Vec<Box<dyn RxQueue>>) {
         self.queues.extend(queues.into_iter().map(|queue| Queue {
             port: port.clone(),
+            local: queue.local().is_some(),
             queue,
             drops: Drops::default(),
             state: State::Open,
@@ -85,6 +86,14 @@ impl Receive {
         removed.map(|queue| queue.queue).collect()
     }
 
+    /// The queues of a port are another's from now on.
+    pub(super) fn renumber(&mut self, number: u32, port: &Arc<PortShared>) {
+        for queue in self.queues.iter_mut().filter(|queue| queue.port.number == number) {
+            queue.count_drops(self.index);
+            queue.port = port.clone();
+        }
+    }
+
     /// Counts what all queues lost since the last time.
     pub(super) fn count_drops(&mut self) {
         self.queues.iter_mut().for_each(|queue| queue.count_drops(self.index));
@@ -95,6 +104,7 @@ impl Receive {
     pub(super) fn round(
         &mut self,
         idle: bool,
+        buffers: &mut Buffers,
         run: &mut Run,
         tx: &mut Transmit,
         now_ns: u64,
@@ -104,7 +114,11 @@ impl Receive {
             if self.busy && queue.silent >= SILENT && !at.is_multiple_of(SILENT_EVERY) {
                 continue;
             }
-            let (mut n, mut in_place) = queue.receive(&mut self.buffers, run, tx, now_ns);
+            if queue.local {
+                received += queue.receive_local(buffers, run, tx, now_ns);
+                continue;
+            }
+            let (mut n, mut in_place) = queue.receive(buffers, run, tx, now_ns);
             queue.silent = if n > 0 { 0 } else { queue.silent.saturating_add(1) };
             received += n;
             for _ in 1..self.bursts_max {
@@ -112,7 +126,7 @@ impl Receive {
                     break;
                 }
                 tx.flush(true, now_ns);
-                (n, in_place) = queue.receive(&mut self.buffers, run, tx, now_ns);
+                (n, in_place) = queue.receive(buffers, run, tx, now_ns);
                 received += n;
             }
             more |= n == BURST_MAX;
@@ -127,11 +141,13 @@ impl Receive {
         (received, more)
     }
 
-    /// Adds the descriptors that tell of frames, and says when a queue is to be asked without one.
+    /// Adds the descriptors that tell of frames, and says when a queue is to be asked without one: at once, if it has some.
     pub(super) fn wait_for<'a>(&'a self, fds: &mut Vec<PollFd<'a>>, now_ns: u64) -> Option<u64> {
         let mut until_ns: Option<u64> = None;
         for queue in self.queues.iter().filter(|_| self.enabled) {
             let at = match (queue.state, queue.queue.fd()) {
+                _ if queue.local && queue.queue.local() == Some(false) => continue,
+                _ if queue.local => now_ns,
                 (State::Ended, _) => continue,
                 (State::Retry(at), _) => at,
                 (State::Open, None) => now_ns.saturating_add(POLL_INTERVAL_NS),
@@ -147,6 +163,25 @@ impl Receive {
 }
 
 impl Queue {
+    /// As [`receive`](Self::receive), from a queue that another lane of this worker fills: all that is sent of the burst has
+    /// been given to its queues before and behind it. Returns how many frames result.
+    fn receive_local(
+        &mut self,
+        buffers: &mut Buffers,
+        run: &mut Run,
+        tx: &mut Transmit,
+        now_ns: u64,
+    ) -> usize {
+        if self.queue.local() == Some(false) {
+            return 0;
+        }
+        tx.hand_over_batches();
+        let (n, _) = self.receive(buffers, run, tx, now_ns);
+        tx.hand_over_batches();
+        self.queue.done();
+        n
+    }
+
     /// Counts what the queue lost since the last time.
     fn count_drops(&mut self, worker: usize) {
         let drops = self.queue.drops();

@@ -41,7 +41,7 @@ impl Default for Buffers {
     }
 }
 
-/// The part of a worker that runs packets.
+/// The part of a lane that runs packets.
 pub(super) struct Run {
     /// The worker's number.
     pub(super) index: usize,
@@ -198,7 +198,8 @@ impl Run {
             return;
         }
         let before = self.watch.before(burst.frames(), from.number, &self.counters);
-        if let (Some(mut before), Some(held)) = (before, self.version.held()) {
+        let held = self.version.get();
+        if let Some(mut before) = before {
             let dropped = smallvec::smallvec![(reason.word(), None)];
             let fate = Fate { dropped, ..Fate::default() };
             (0..burst.len()).for_each(|at| before.became(at, fate.clone()));

@@ -1,4 +1,4 @@
-//! Transmit: a worker's transmit queues, egress queues and free buffers.
+//! Transmit: a lane's transmit queues and egress queues, and the worker's free buffers while it is the lane's turn.
 //!
 //! Frames that stay in their driver's buffers are dealt to batches ([`Transmit::deal`]); all else goes to a queue at once, or
 //! waits in an egress queue. [`Transmit::flush`] hands over what has gathered.
@@ -12,14 +12,14 @@ use ir::DropReason;
 use port::{Batch, BorrowedBurst, Frame, Pool, TxQueue};
 use std::sync::Arc;
 
-/// The transmit side of a worker.
+/// The transmit side of a lane.
 pub(super) struct Transmit {
     /// The worker's number.
     index: usize,
     /// The ports there are, by number.
     pub(super) ports: Arc<PortTable>,
     queues: TxPorts,
-    /// Free buffers.
+    /// Free buffers, while it is the lane's turn.
     pub(super) pool: Pool,
     /// When frames that wait in egress queues may go; never, if none wait.
     due_ns: u64,

@@ -1,6 +1,7 @@
 //! What is gathered for a transmit queue, over several bursts if that is worth while.
 #![allow(unsafe_code)]
 
+use super::BorrowedBurst;
 use super::token::{Sizes, frames, release_all};
 use crate::burst::{BURST_MAX, Burst};
 use crate::sys::buffer::BufferOwner;
@@ -99,6 +100,33 @@ impl Batch {
         if self.is_empty() {
             (self.owner, self.sizes) = (None, Sizes::default());
         }
+    }
+
+    /// Moves the first ones into an empty list, as many as a burst has, as they lie now. Says how many.
+    pub fn move_to(&mut self, borrowed: &mut BorrowedBurst) -> usize {
+        debug_assert!(borrowed.is_empty(), "what is there may be another's");
+        let Some(owner) = self.owner else { return 0 };
+        let n = self.tokens.len().min(BURST_MAX);
+        let plain = self.valid == 0 && {
+            for (place, token) in borrowed.room().iter_mut().zip(&self.tokens[..n]) {
+                place.write(*token);
+            }
+            // SAFETY: tokens of its owner's, so many of them, each of a buffer that this list alone had; they leave it below.
+            unsafe { borrowed.fill(owner, n) }
+        };
+        if !plain {
+            for (at, token) in self.tokens[..n].iter().enumerate() {
+                let valid = self.valid.unbounded_shr(at as u32) & 1 == 1;
+                // SAFETY: as above.
+                unsafe { borrowed.push(owner, *token, valid) };
+            }
+        }
+        self.tokens.drain(..n);
+        self.valid = self.valid.unbounded_shr(n as u32);
+        if self.is_empty() {
+            (self.owner, self.sizes) = (None, Sizes::NONE);
+        }
+        n
     }
 
     /// Gives all of them back.

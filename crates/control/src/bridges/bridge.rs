@@ -1,0 +1,149 @@
+//! One bridge: its switch, what programs it, and its ports as they were asked for.
+
+use super::config::{BridgeConfig, Defaults, PortConfig};
+use super::error::Error;
+use crate::controller::Controllers;
+use crate::controllers::openflow::OpenFlow;
+use crate::program::tables;
+use crate::sync::lock;
+use crate::{guard, room};
+use of_pipeline::AgentError;
+use std::sync::{Arc, Mutex};
+use switch::{Switch, Workers};
+
+/// A bridge that runs.
+pub struct Bridge {
+    name: String,
+    switch: Switch,
+    controllers: Controllers,
+    pub(super) config: Mutex<BridgeConfig>,
+    /// As they were asked for, by number; each is one of the switch's.
+    pub(super) ports: Mutex<Vec<PortConfig>>,
+}
+
+impl Bridge {
+    /// A bridge of OpenFlow's tables, without ports.
+    pub(super) fn start(
+        workers: &Workers,
+        defaults: &Defaults,
+        config: BridgeConfig,
+    ) -> Result<Bridge, Error> {
+        let bridge = || config.name.clone();
+        let (switch_config, services) = tables::parts(tables::Parts {
+            workers: workers.len(),
+            cpus: Vec::new(),
+            punt_rate: defaults.punt_rate,
+            engine: defaults.engine.clone(),
+            validate: defaults.validate,
+            connections: defaults.connections,
+        });
+        let switch = Switch::start_on(workers, switch_config, services)
+            .map_err(|error| Error::Start { bridge: bridge(), error })?;
+        let flows_max = defaults.flows_max.unwrap_or_else(room::flows);
+        let id = config.datapath_id.unwrap_or_else(|| id_of_name(&config.name));
+        let agent = tables::agent_of(&switch, id, &[], flows_max);
+        let openflow = agent
+            .map_err(|error: AgentError| Error::Agent { bridge: bridge(), error })
+            .and_then(|agent| {
+                let openflow = OpenFlow::new(agent, config.channel.clone());
+                match openflow.begin(&switch) {
+                    Ok(()) => Ok(openflow),
+                    Err(error) => Err(Error::Channel { bridge: bridge(), error }),
+                }
+            });
+        match openflow {
+            Ok(openflow) => {
+                if let Some(bound) = defaults.watchdog
+                    && let Err(error) = guard::watch(&switch, bound)
+                {
+                    tracing::warn!(bridge = config.name, %error, "nobody watches its threads");
+                }
+                let controllers = Controllers::of(vec![Arc::new(openflow)]);
+                Ok(Bridge::of(config, switch, controllers, Vec::new()))
+            }
+            Err(error) => {
+                switch.stop();
+                Err(error)
+            }
+        }
+    }
+
+    /// A bridge of a switch that runs.
+    pub(super) fn of(
+        config: BridgeConfig,
+        switch: Switch,
+        controllers: Controllers,
+        ports: Vec<PortConfig>,
+    ) -> Bridge {
+        let name = config.name.clone();
+        let (config, ports) = (Mutex::new(config), Mutex::new(ports));
+        Bridge { name, switch, controllers, config, ports }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its switch.
+    pub fn switch(&self) -> &Switch {
+        &self.switch
+    }
+
+    /// What programs it.
+    pub fn controllers(&self) -> &Controllers {
+        &self.controllers
+    }
+
+    /// Its OpenFlow side, unless a P4 program forwards.
+    pub fn openflow(&self) -> Option<Arc<OpenFlow>> {
+        self.controllers.find::<OpenFlow>()
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> BridgeConfig {
+        lock(&self.config).clone()
+    }
+
+    pub(super) fn reconfigure(&self, config: BridgeConfig) -> Result<(), Error> {
+        let bridge = || self.name.clone();
+        if config.name != self.name {
+            return Err(Error::Renamed { bridge: bridge() });
+        }
+        let openflow = self.openflow().ok_or_else(|| Error::NotOpenFlow { bridge: bridge() })?;
+        let mut held = lock(&self.config);
+        if config.datapath_id != held.datapath_id {
+            let id = config.datapath_id.unwrap_or_else(|| id_of_name(&self.name));
+            openflow.set_datapath_id(id);
+        }
+        // Those who are connected have been told another id, or were reached by what is no more said.
+        if config.channel != held.channel || config.datapath_id != held.datapath_id {
+            openflow
+                .reconfigure(&self.switch, config.channel.clone())
+                .map_err(|error| Error::Channel { bridge: bridge(), error })?;
+        }
+        *held = config;
+        Ok(())
+    }
+
+    /// Ports are closed, controllers let go of, and the switch has stopped.
+    pub(super) fn end(&self) -> Result<(), Error> {
+        self.controllers.iter().for_each(|one| one.stop());
+        let numbers: Vec<u32> = self.switch.ports().iter().map(|port| port.number).collect();
+        let removed = self.switch.remove_ports(&numbers);
+        lock(&self.ports).clear();
+        self.switch.stop();
+        removed.map_err(|error| Error::Switch { port: String::new(), error })
+    }
+}
+
+/// A datapath id for a bridge that is given none: the same for the same name, and its upper 16 bits zero, as of those that
+/// are made of addresses.
+fn id_of_name(name: &str) -> u64 {
+    // FNV-1a.
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    // A locally administered address, of one station.
+    hash & 0xfcff_ffff_ffff | 0x0200_0000_0000
+}

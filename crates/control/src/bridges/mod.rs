@@ -1,0 +1,196 @@
+//! The bridges of a process: made, changed, looked at and removed while packets pass.
+//!
+//! A bridge is a switch with tables, ports and controllers of its own. All bridges share the process's workers, so ports
+//! of two of them can be patched together ([`port::patch`]). [`Bridges`] is what programs of this process use: the
+//! configuration at the start, the verbs of the control socket, a database's reconciler. It is typed throughout: a failure
+//! is an [`Error`] that says which rule was broken, and texts are made of it only for people.
+//!
+//! | file | is |
+//! |---|---|
+//! | `config` | what a bridge and a port are to be |
+//! | `bridge` | one bridge: its switch, controllers, ports |
+//! | `ports` | ports added, removed, given other numbers |
+//! | `status` | what is told of bridges, ports, controllers, stations |
+//! | `error` | what can go wrong |
+//!
+//! Invariants: a port's name is there once in the process; what one change does is all in force when the call returns, or
+//! nothing is; other bridges' and other ports' packets never wait for it. Changes are made one at a time.
+//! Locks: changes → bridges → a bridge's own.
+//! Checked by: the tests of this folder; `tests/bridges.rs`, with traffic.
+
+mod bridge;
+pub(crate) mod config;
+mod error;
+mod ports;
+mod status;
+#[cfg(test)]
+mod tests;
+
+pub use bridge::Bridge;
+pub use config::{BridgeConfig, DEFAULT_NAME, Defaults, PortConfig, Vlan, VlanMode};
+pub use error::Error;
+pub use status::{BridgeStatus, ControllerState, PortState, Station};
+
+use crate::controller::Controllers;
+use crate::sync::lock;
+use port::patch::Panel;
+use std::sync::{Arc, Mutex, MutexGuard};
+use switch::{Switch, Workers};
+
+/// The bridges of a process. Clones are handles of the same ones.
+#[derive(Clone)]
+pub struct Bridges(Arc<Inner>);
+
+struct Inner {
+    workers: Workers,
+    panel: Panel,
+    defaults: Defaults,
+    /// In the order in which they were made.
+    all: Mutex<Vec<Arc<Bridge>>>,
+    /// Held by who changes something.
+    changes: Mutex<()>,
+}
+
+impl Bridges {
+    /// None yet, on these workers.
+    pub fn new(workers: Workers, defaults: Defaults) -> Bridges {
+        let panel = Panel::new(workers.len());
+        Bridges::with_panel(workers, panel, defaults)
+    }
+
+    /// The same, whose patch ports meet at this panel.
+    pub(crate) fn with_panel(workers: Workers, panel: Panel, defaults: Defaults) -> Bridges {
+        let (all, changes) = (Mutex::default(), Mutex::default());
+        Bridges(Arc::new(Inner { workers, panel, defaults, all, changes }))
+    }
+
+    /// What bridges have in common.
+    pub fn defaults(&self) -> &Defaults {
+        &self.0.defaults
+    }
+
+    /// The threads that all bridges share.
+    pub fn workers(&self) -> &Workers {
+        &self.0.workers
+    }
+
+    fn changing(&self) -> MutexGuard<'_, ()> {
+        lock(&self.0.changes)
+    }
+
+    /// Makes a bridge without ports. It forwards, and its controllers may come, when this returns.
+    pub fn add(&self, config: BridgeConfig) -> Result<(), Error> {
+        let _changing = self.changing();
+        self.check_new(&config.name)?;
+        let bridge = Bridge::start(&self.0.workers, &self.0.defaults, config)?;
+        lock(&self.0.all).push(Arc::new(bridge));
+        Ok(())
+    }
+
+    /// Takes a switch that runs on these workers in as a bridge, with what programs it and the ports that it has.
+    pub(crate) fn adopt(
+        &self,
+        config: BridgeConfig,
+        switch: Switch,
+        controllers: Controllers,
+        ports: Vec<PortConfig>,
+    ) -> Result<(), Error> {
+        let _changing = self.changing();
+        self.check_new(&config.name)?;
+        let bridge = Bridge::of(config, switch, controllers, ports);
+        lock(&self.0.all).push(Arc::new(bridge));
+        Ok(())
+    }
+
+    fn check_new(&self, name: &str) -> Result<(), Error> {
+        config::check_name(name)?;
+        match self.get(name) {
+            Some(_) => Err(Error::BridgeExists { bridge: name.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes a bridge: its ports are closed, its controllers let go of, and its switch has stopped when this returns.
+    pub fn remove(&self, name: &str) -> Result<(), Error> {
+        let _changing = self.changing();
+        let bridge = self.bridge(name)?;
+        lock(&self.0.all).retain(|other| !Arc::ptr_eq(other, &bridge));
+        bridge.end()
+    }
+
+    /// Gives a bridge another configuration, under the same name: what did not change goes on undisturbed. Entries and
+    /// ports stay. Controllers are let go of if what is said of them changed.
+    pub fn reconfigure(&self, name: &str, config: BridgeConfig) -> Result<(), Error> {
+        let _changing = self.changing();
+        self.bridge(name)?.reconfigure(config)
+    }
+
+    /// All bridges, in the order in which they were made.
+    pub fn list(&self) -> Vec<BridgeStatus> {
+        self.all().iter().map(|bridge| bridge.status()).collect()
+    }
+
+    /// Handles of all bridges, in the same order.
+    pub fn all(&self) -> Vec<Arc<Bridge>> {
+        lock(&self.0.all).clone()
+    }
+
+    /// The bridge of a name, if it is there.
+    pub fn get(&self, name: &str) -> Option<Arc<Bridge>> {
+        lock(&self.0.all).iter().find(|bridge| bridge.name() == name).cloned()
+    }
+
+    /// The bridge of a name.
+    pub fn bridge(&self, name: &str) -> Result<Arc<Bridge>, Error> {
+        self.get(name).ok_or_else(|| Error::NoBridge { bridge: name.to_owned() })
+    }
+
+    /// The bridge that is meant where none is named: the first one.
+    pub fn first(&self) -> Option<Arc<Bridge>> {
+        lock(&self.0.all).first().cloned()
+    }
+
+    /// Adds a port, which forwards when this returns, if its link is up. Returns its number.
+    pub fn add_port(&self, bridge: &str, config: PortConfig) -> Result<u32, Error> {
+        let _changing = self.changing();
+        let bridge = self.bridge(bridge)?;
+        for other in self.all() {
+            if other.has_port(&config.name) {
+                let bridge = other.name().to_owned();
+                return Err(Error::PortExists { bridge, port: config.name });
+            }
+        }
+        bridge.add_port(&self.0.panel, &self.0.defaults.dpdk, config)
+    }
+
+    /// Removes a port. Its interface is free when this returns.
+    pub fn remove_port(&self, bridge: &str, port: &str) -> Result<(), Error> {
+        let _changing = self.changing();
+        self.bridge(bridge)?.remove_port(port)
+    }
+
+    /// Gives a port another number, or with none the least free one; frames that wait in its queues stay there. Returns
+    /// the number.
+    pub fn renumber(&self, bridge: &str, port: &str, number: Option<u32>) -> Result<u32, Error> {
+        let _changing = self.changing();
+        self.bridge(bridge)?.renumber(port, number)
+    }
+
+    /// Sets the VLANs of a port under NORMAL.
+    pub fn set_vlan(&self, bridge: &str, port: &str, vlan: Vlan) -> Result<(), Error> {
+        let _changing = self.changing();
+        self.bridge(bridge)?.set_vlan(port, vlan)
+    }
+
+    /// Lets go of all controllers, and stops all switches and the workers.
+    pub fn stop(&self) {
+        let all = self.all();
+        for bridge in &all {
+            bridge.controllers().iter().for_each(|one| one.stop());
+        }
+        for bridge in &all {
+            bridge.switch().stop();
+        }
+        self.0.workers.stop();
+    }
+}

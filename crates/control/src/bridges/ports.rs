@@ -1,0 +1,119 @@
+//! A bridge's ports: opened and added, removed, given other numbers.
+
+use super::bridge::Bridge;
+use super::config::{PortConfig, Vlan, check_port_name};
+use super::error::Error;
+use crate::ports::{open, places};
+use crate::sync::lock;
+use port::patch::Panel;
+use switch::PortError;
+use switch::ports::{NUMBER_LOCAL, NUMBER_MAX};
+
+impl Bridge {
+    /// There is a port of this name.
+    pub(super) fn has_port(&self, name: &str) -> bool {
+        lock(&self.ports).iter().any(|port| port.name == name)
+    }
+
+    pub(super) fn add_port(
+        &self,
+        panel: &Panel,
+        dpdk: &port_dpdk::Options,
+        mut config: PortConfig,
+    ) -> Result<u32, Error> {
+        check_port_name(&config.name)?;
+        let vlan = config.vlan.check();
+        vlan.map_err(|error| Error::Vlan { port: config.name.clone(), error })?;
+        let number = self.free_number(config.number)?;
+        let name = config.name.as_str();
+        let opened = open(&config.kind, name, config.rx_rate, panel, dpdk);
+        let port = opened.map_err(|error| Error::Port { port: name.to_owned(), error })?;
+        for warning in &port.info().warnings {
+            tracing::warn!(bridge = self.name(), port = name, "{warning}");
+        }
+        let places = places(&*port, &config.places);
+        self.switch()
+            .add_port_as(name, Some(number), port, &places)
+            .map_err(|error| self.refused(name, error))?;
+        self.settle();
+        config.number = Some(number);
+        lock(&self.ports).push(config);
+        Ok(number)
+    }
+
+    pub(super) fn remove_port(&self, name: &str) -> Result<(), Error> {
+        let number = self.number(name)?;
+        self.switch().remove_port(number).map_err(|error| self.refused(name, error))?;
+        lock(&self.ports).retain(|port| port.name != name);
+        self.settle();
+        Ok(())
+    }
+
+    pub(super) fn renumber(&self, name: &str, number: Option<u32>) -> Result<u32, Error> {
+        let old = self.number(name)?;
+        if number == Some(old) {
+            return Ok(old);
+        }
+        let number = self.free_number(number)?;
+        self.switch().renumber_port(old, number).map_err(|error| self.refused(name, error))?;
+        for port in lock(&self.ports).iter_mut().filter(|port| port.name == name) {
+            port.number = Some(number);
+        }
+        self.settle();
+        Ok(number)
+    }
+
+    pub(super) fn set_vlan(&self, name: &str, vlan: Vlan) -> Result<(), Error> {
+        self.number(name)?;
+        let checked = vlan.check();
+        checked.map_err(|error| Error::Vlan { port: name.to_owned(), error })?;
+        for port in lock(&self.ports).iter_mut().filter(|port| port.name == name) {
+            port.vlan = vlan.clone();
+        }
+        Ok(())
+    }
+
+    /// The number of a port.
+    pub(super) fn number(&self, name: &str) -> Result<u32, Error> {
+        let ports = lock(&self.ports);
+        let found = ports.iter().find(|port| port.name == name).and_then(|port| port.number);
+        found.ok_or_else(|| Error::NoPort { bridge: self.name().to_owned(), port: name.to_owned() })
+    }
+
+    /// A number that nobody has: this one, or the least.
+    fn free_number(&self, wanted: Option<u32>) -> Result<u32, Error> {
+        let ports = lock(&self.ports);
+        let by = |number| ports.iter().find(|port| port.number == Some(number));
+        match wanted {
+            Some(number) if number != NUMBER_LOCAL && !(1..=NUMBER_MAX).contains(&number) => {
+                Err(Error::NumberReserved { number })
+            }
+            Some(number) => match by(number) {
+                Some(port) => Err(Error::NumberInUse { number, by: port.name.clone() }),
+                None => Ok(number),
+            },
+            None => {
+                let mut taken: Vec<u32> = ports.iter().filter_map(|port| port.number).collect();
+                taken.sort_unstable();
+                // The first place at which they leave the sequence.
+                let gap = (1..).zip(&taken).find(|(n, taken)| n != *taken);
+                Ok(gap.map_or(taken.len() as u32 + 1, |(n, _)| n))
+            }
+        }
+    }
+
+    /// The agent knows of the ports, and workers forward so.
+    fn settle(&self) {
+        if let Some(openflow) = self.openflow() {
+            openflow.follow_ports();
+        }
+        self.switch().sync();
+    }
+
+    fn refused(&self, name: &str, error: PortError) -> Error {
+        match error {
+            PortError::Port(error) => Error::Port { port: name.to_owned(), error },
+            error => Error::Switch { port: name.to_owned(), error },
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What is told of bridges: ports with their counters, controllers, stations.
+
+use super::bridge::Bridge;
+use super::config::PortConfig;
+use super::error::Error;
+use crate::sync::lock;
+use datapath::ports::PortCounters;
+use of_channel::{Listen, Target};
+use openflow::Role;
+use port::KernelStats;
+use std::time::Duration;
+use switch::PortView;
+
+/// A bridge as it is.
+#[derive(Clone, Debug)]
+pub struct BridgeStatus {
+    /// Its name.
+    pub name: String,
+    /// Its datapath id; none of a P4 program.
+    pub datapath_id: Option<u64>,
+    /// Its ports, by number.
+    pub ports: Vec<(u32, String)>,
+    /// Where it listens for controllers.
+    pub listening: Vec<Listen>,
+    /// Its controllers.
+    pub controllers: Vec<ControllerState>,
+    /// Flow entries that it has.
+    pub flows: usize,
+    /// Stations that NORMAL knows.
+    pub stations: usize,
+}
+
+/// A controller as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerState {
+    /// Where it is, as [`Target`] writes it, or whoever has connected.
+    pub target: String,
+    /// It is of the configuration, and connected to.
+    pub configured: bool,
+    /// It is connected, and has shaken hands.
+    pub connected: bool,
+    /// Its role, if it is connected.
+    pub role: Option<Role>,
+}
+
+/// A port as it is.
+#[derive(Clone, Debug)]
+pub struct PortState {
+    /// As it was asked for, its number filled in.
+    pub config: PortConfig,
+    /// As the switch sees it: address, MTU, speed, link.
+    pub view: PortView,
+    /// What it has counted.
+    pub counters: PortCounters,
+    /// What the kernel, or what is behind the port, has counted.
+    pub kernel: KernelStats,
+}
+
+/// A station that NORMAL knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Station {
+    /// The number of the port that it is behind.
+    pub port: u32,
+    /// Its VLAN, 0 for none.
+    pub vlan: u16,
+    /// Its address.
+    pub mac: [u8; 6],
+    /// Since its last packet.
+    pub age: Duration,
+}
+
+impl Bridge {
+    /// What is told of it.
+    pub fn status(&self) -> BridgeStatus {
+        let openflow = self.openflow();
+        let ports = lock(&self.ports);
+        let mut ports: Vec<(u32, String)> =
+            ports.iter().filter_map(|port| Some((port.number?, port.name.clone()))).collect();
+        ports.sort_unstable();
+        let (datapath_id, flows, stations) = match &openflow {
+            Some(openflow) => {
+                let agent = lock(&openflow.agent);
+                let id = agent.config().datapath_id;
+                (Some(id), agent.flows().total().0 as usize, agent.stations().len())
+            }
+            None => (None, crate::start::entries(self.switch()), 0),
+        };
+        BridgeStatus {
+            name: self.name().to_owned(),
+            datapath_id,
+            ports,
+            listening: openflow.as_ref().map_or_else(Vec::new, |one| one.listening_at()),
+            controllers: self.controller_states(),
+            flows,
+            stations,
+        }
+    }
+
+    /// Its controllers: first those of the configuration, in its order.
+    pub fn controller_states(&self) -> Vec<ControllerState> {
+        let Some(openflow) = self.openflow() else { return Vec::new() };
+        let targets: Vec<String> =
+            lock(&self.config).channel.controllers.iter().map(Target::to_string).collect();
+        let states = openflow.states().into_iter();
+        states
+            .map(|status| ControllerState {
+                configured: targets.contains(&status.uri),
+                connected: status.up,
+                role: status.up.then_some(status.role),
+                target: status.uri,
+            })
+            .collect()
+    }
+
+    /// Its ports, by number.
+    pub fn ports(&self) -> Vec<PortState> {
+        let configs = lock(&self.ports).clone();
+        let counters = self.switch().port_counters();
+        counters
+            .into_iter()
+            .filter_map(|(view, counters, kernel)| {
+                let config = configs.iter().find(|port| port.number == Some(view.number))?.clone();
+                Some(PortState { config, view, counters, kernel })
+            })
+            .collect()
+    }
+
+    /// One of its ports.
+    pub fn port(&self, name: &str) -> Result<PortState, Error> {
+        let number = self.number(name)?;
+        let found = self.ports().into_iter().find(|port| port.view.number == number);
+        found.ok_or_else(|| Error::NoPort { bridge: self.name().to_owned(), port: name.to_owned() })
+    }
+
+    /// The stations that NORMAL knows, by port, VLAN and address; none of a P4 program.
+    pub fn stations(&self) -> Vec<Station> {
+        let Some(openflow) = self.openflow() else { return Vec::new() };
+        let agent = lock(&openflow.agent);
+        let now_ns = self.switch().now_ns();
+        let mut all: Vec<Station> = agent
+            .stations()
+            .seen(self.switch())
+            .map(|(vlan, mac, port, seen_ns)| {
+                let [_, _, mac @ ..] = mac.to_be_bytes();
+                let age = Duration::from_nanos(now_ns.saturating_sub(seen_ns));
+                Station { port, vlan, mac, age }
+            })
+            .collect();
+        all.sort_unstable_by_key(|station| (station.port, station.vlan, station.mac));
+        all
+    }
+
+    /// Forgets all stations. Says how many there were.
+    pub fn flush_stations(&self) -> usize {
+        self.openflow().map_or(0, |openflow| lock(&openflow.agent).forget_stations())
+    }
+}

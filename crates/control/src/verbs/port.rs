@@ -1,0 +1,215 @@
+//! `port`: ports of a bridge, shown, added, removed and given other numbers while packets pass.
+
+use super::bridge::number;
+use crate::bridges::{Bridge, PortConfig, PortState};
+use crate::protocol::Reply;
+use crate::verb::{At, Change, Verb};
+use port::spec::Spec;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use switch::ports::NUMBER_LOCAL;
+
+/// The question: what to do, in this order, or nothing; then the ports are told.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ports {
+    /// Remove those of these names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remove: Vec<String>,
+    /// Add these: `[NAME[:NUMBER]=]SPEC`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub add: Vec<String>,
+    /// Give these, by name, other numbers.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub number: BTreeMap<String, u32>,
+}
+
+/// The answer.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Answer {
+    /// The ports of the bridge that was named, or of all.
+    pub ports: Vec<One>,
+}
+
+/// Of one port.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct One {
+    /// Its bridge.
+    pub bridge: String,
+    /// Its number.
+    pub number: u32,
+    /// Its name.
+    pub name: String,
+    /// Its specification, without name and number.
+    pub spec: String,
+    /// Frames can go out.
+    pub up: bool,
+    /// Its interface is there.
+    pub present: bool,
+    /// Its address.
+    pub mac: String,
+    /// Its MTU.
+    pub mtu: u32,
+    /// Its speed in kb/s; 0 where nobody knows.
+    pub speed_kbps: u32,
+    /// Frames that came in.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Frames that went out.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Frames dropped, by reason.
+    pub drops: BTreeMap<String, u64>,
+}
+
+impl Verb for Ports {
+    const NAME: &'static str = "port";
+    const ABOUT: &'static str = "Ports of a bridge, shown, added, removed and renumbered";
+    type Answer = Answer;
+
+    fn answer(self, at: &At<'_>) -> Result<Reply<Answer>, String> {
+        let bridges = at.bridges()?;
+        // All is read before anything is done.
+        let specs = self.add.iter().map(|text| {
+            let spec = Spec::parse(text).map_err(|e| format!("port {text:?}: {e}"))?;
+            Ok(PortConfig::of_spec(&spec))
+        });
+        let specs = specs.collect::<Result<Vec<_>, String>>()?;
+        let changes = !(self.add.is_empty() && self.remove.is_empty() && self.number.is_empty());
+        if changes {
+            let bridge = at.bridge()?;
+            let bridge = bridge.name();
+            for name in &self.remove {
+                bridges.remove_port(bridge, name).map_err(|e| e.to_string())?;
+            }
+            for spec in specs {
+                bridges.add_port(bridge, spec).map_err(|e| e.to_string())?;
+            }
+            for (name, number) in &self.number {
+                bridges.renumber(bridge, name, Some(*number)).map_err(|e| e.to_string())?;
+            }
+        }
+        let ports = match at.named() {
+            Some(bridge) => of(bridge),
+            None => bridges.all().iter().flat_map(|bridge| of(bridge)).collect(),
+        };
+        Ok(Reply::Answer(Answer { ports }))
+    }
+
+    fn change(&self) -> Option<Change> {
+        let how = match (self.add.is_empty(), self.remove.is_empty(), self.number.is_empty()) {
+            (false, ..) => "add",
+            (_, false, _) => "delete",
+            (.., false) => "modify",
+            _ => return None,
+        };
+        let numbers = self.number.iter().map(|(name, number)| format!("{name}:{number}"));
+        let words: Vec<String> =
+            self.remove.iter().chain(&self.add).cloned().chain(numbers).collect();
+        Some(Change { kind: "port", how, text: words.join(" ") })
+    }
+
+    fn names_files(&self) -> bool {
+        !self.add.is_empty()
+    }
+
+    fn text(answer: &Answer) -> String {
+        print(answer)
+    }
+}
+
+fn of(bridge: &std::sync::Arc<Bridge>) -> Vec<One> {
+    bridge.ports().into_iter().map(|port| One::of(bridge.name(), port)).collect()
+}
+
+impl One {
+    fn of(bridge: &str, port: PortState) -> One {
+        let PortState { config, view, counters, .. } = port;
+        let mac: Vec<String> = view.info.mac.iter().map(|byte| format!("{byte:02x}")).collect();
+        One {
+            bridge: bridge.to_owned(),
+            number: view.number,
+            spec: Spec { given_name: None, number: None, kind: config.kind.clone() }.to_string(),
+            name: config.name,
+            up: view.is_live(),
+            present: view.link.present,
+            mac: mac.join(":"),
+            mtu: view.info.mtu,
+            speed_kbps: view.info.curr_speed_kbps,
+            rx_packets: counters.rx_packets,
+            rx_bytes: counters.rx_bytes,
+            tx_packets: counters.tx_packets,
+            tx_bytes: counters.tx_bytes,
+            drops: counters.drops.iter().map(|(word, n)| ((*word).to_owned(), *n)).collect(),
+        }
+    }
+}
+
+fn print(answer: &Answer) -> String {
+    let mut out = String::new();
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        out,
+        "{:<16} {:>5} {:<16} {:<5} {:<18} {:>6} {:>12} {:>12}  spec",
+        "bridge", "port", "name", "link", "address", "mtu", "rx packets", "tx packets"
+    );
+    for port in &answer.ports {
+        let link = match (port.present, port.up) {
+            (false, _) => "gone",
+            (true, true) => "up",
+            (true, false) => "down",
+        };
+        let _ = writeln!(
+            out,
+            "{:<16} {:>5} {:<16} {:<5} {:<18} {:>6} {:>12} {:>12}  {}",
+            port.bridge,
+            number(port.number),
+            port.name,
+            link,
+            port.mac,
+            port.mtu,
+            port.rx_packets,
+            port.tx_packets,
+            port.spec
+        );
+    }
+    out
+}
+
+/// A number as people write it.
+pub fn number_of(text: &str) -> Result<u32, String> {
+    match text {
+        "LOCAL" | "local" => Ok(NUMBER_LOCAL),
+        _ => text.parse().map_err(|_| format!("{text:?}: a port number or LOCAL was expected")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_shown_in_a_line_each() {
+        let port = One {
+            bridge: "br0".into(),
+            number: NUMBER_LOCAL,
+            name: "br0".into(),
+            spec: "internal:br0".into(),
+            present: true,
+            up: true,
+            mtu: 1500,
+            ..One::default()
+        };
+        let text = print(&Answer { ports: vec![port] });
+        let line: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(line[..4], ["br0", "LOCAL", "br0", "up"]);
+        assert_eq!(line.last(), Some(&"internal:br0"));
+        assert_eq!((number_of("7"), number_of("LOCAL")), (Ok(7), Ok(NUMBER_LOCAL)));
+        assert!(number_of("x").unwrap_err().contains("LOCAL"));
+    }
+}
