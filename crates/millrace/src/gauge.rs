@@ -416,9 +416,14 @@ fn open(spec: &Spec, number: u32, dpdk: &port_dpdk::Options) -> Result<DataPort,
                  those that come out to one",
             );
         }
-        Kind::Memory(_) | Kind::Patch(_) => {
+        Kind::Patch(_) => {
             return no_wire(
-                "memory and patch ports lead to nowhere but this process; use af_packet, af_xdp, tap or dpdk",
+                "patch ports join bridges of one process; use af_packet, af_xdp, tap or dpdk",
+            );
+        }
+        Kind::Memory(_) => {
+            return no_wire(
+                "memory ports lead to nowhere but this process; use af_packet, af_xdp, tap or dpdk",
             );
         }
     };

@@ -72,7 +72,7 @@ fn a_wrong_port_is_told_in_golden_words() {
     assert_eq!(
         err(&output),
         "millrace: port \"a:1=tapp:t0\": unknown kind of port \"tapp\", did you mean \"tap\"?; known: tap, af_packet, af_xdp, \
-         pcap, memory, dpdk\n"
+         pcap, memory, dpdk, patch, internal\n"
     );
 }
 

@@ -24,6 +24,7 @@ pub mod expiry;
 mod monitor;
 pub mod ports;
 mod signals;
+mod start;
 mod switch;
 pub mod trace;
 mod traffic;
@@ -39,11 +40,10 @@ pub use datapath::worker::Injection;
 pub use expiry::{Expired, Reason};
 pub use ir::TableId;
 pub use ports::{PortConfig, PortError, PortEvent, PortView};
+pub use start::StartError;
 pub use state::FairLimit;
 pub use state::counters::CounterValue;
-pub use switch::{
-    Barrier, Config, EngineKind, PUBLISH_INTERVAL, StartError, Switch, TableStats, Validation,
-};
+pub use switch::{Barrier, Config, EngineKind, PUBLISH_INTERVAL, Switch, TableStats, Validation};
 pub use trace::Traced;
 pub use watch::{Pulse, Still};
 pub use workers::Workers;

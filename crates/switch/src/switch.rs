@@ -15,6 +15,7 @@ use crate::changes::Changes;
 use crate::expiry::{Expired, Expiry};
 use crate::ports::{PortEvent, Slot};
 use crate::signals::Signals;
+use crate::start::StartError;
 use crate::traffic::Traffic;
 use crate::watch::{self, Beats, Pulse, Sign};
 use crate::workers::Workers;
@@ -100,23 +101,6 @@ impl Default for EngineKind {
     fn default() -> EngineKind {
         EngineKind::Jit(compiled::Options::default())
     }
-}
-
-/// Why a switch could not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The program breaks a rule.
-    #[error("the program is not valid: {0}")]
-    Program(#[from] ir::verify::Error),
-    /// No workers.
-    #[error("a switch needs at least 1 worker")]
-    NoWorkers,
-    /// The system refused something.
-    #[error("cannot start a worker: {0}")]
-    System(#[from] std::io::Error),
-    /// There is no code for this machine.
-    #[error("cannot compile pipelines here: {0}; use --engine interp")]
-    Code(#[from] jit::Error),
 }
 
 /// Lookups and matches of a table.

@@ -10,6 +10,7 @@
 //! Checked by: the tests below, with looks that they make themselves; `tests/watch.rs`, with a port that blocks.
 
 use crate::switch::Switch;
+use crate::workers::tid;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -52,11 +53,6 @@ impl Pulse {
     pub fn beat(&self) {
         self.0.rounds.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-/// The calling thread's number in the kernel.
-pub(crate) fn tid() -> i32 {
-    rustix::thread::gettid().as_raw_nonzero().get()
 }
 
 /// A thread that stands still.

@@ -4,13 +4,17 @@
 //! switches on the same workers can be patched together, as what one sends is at hand for the other on the same thread.
 //! The threads end with [`Workers::stop`], or with the last handle of them and of their switches.
 
-use crate::switch::StartError;
-use crate::watch;
+use crate::start::StartError;
 use datapath::worker::{BURSTS_MAX, COMMANDS_TIME, Worker, WorkerConfig, WorkerHandle};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
+
+/// The calling thread's number in the kernel.
+pub(crate) fn tid() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
 
 /// Workers on threads. Clones are handles of the same ones.
 #[derive(Clone)]
@@ -40,10 +44,10 @@ impl Workers {
                 bursts_max: BURSTS_MAX,
             })?;
             handles.push(handle);
-            let tid = Arc::new(AtomicI32::new(0));
-            tids.push(tid.clone());
+            let number = Arc::new(AtomicI32::new(0));
+            tids.push(number.clone());
             let run = move || {
-                tid.store(watch::tid(), Ordering::Relaxed);
+                number.store(tid(), Ordering::Relaxed);
                 worker.run(epoch);
             };
             let thread = std::thread::Builder::new().name(format!("worker-{index}"));

@@ -81,7 +81,7 @@ impl Bridge {
             Some(openflow) => {
                 let agent = lock(&openflow.agent);
                 let id = agent.config().datapath_id;
-                (Some(id), agent.flows().total().0 as usize, agent.stations().len())
+                (Some(id), agent.flows().total().0, agent.stations().len())
             }
             None => (None, crate::start::entries(self.switch()), 0),
         };

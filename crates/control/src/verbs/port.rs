@@ -96,7 +96,7 @@ impl Verb for Ports {
         }
         let ports = match at.named() {
             Some(bridge) => of(bridge),
-            None => bridges.all().iter().flat_map(|bridge| of(bridge)).collect(),
+            None => bridges.all().iter().flat_map(of).collect(),
         };
         Ok(Reply::Answer(Answer { ports }))
     }
