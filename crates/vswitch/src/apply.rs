@@ -55,16 +55,14 @@ fn within(switch: &dyn Switch, actual: &mut Actual, step: Step, refusals: &mut R
     };
     let Some(bridge) = actual.bridges.get_mut(&name) else { return };
     match step {
-        Step::RemoveInterface(_, interface) => {
-            match switch.remove_interface(&name, &interface) {
-                Ok(()) => {
-                    if let Some(gone) = bridge.interfaces.remove(&interface) {
-                        bridge.numbers.give_back(gone.number);
-                    }
+        Step::RemoveInterface(_, interface) => match switch.remove_interface(&name, &interface) {
+            Ok(()) => {
+                if let Some(gone) = bridge.interfaces.remove(&interface) {
+                    bridge.numbers.give_back(gone.number);
                 }
-                Err(why) => drop(refusals.interfaces.insert(interface, why)),
             }
-        }
+            Err(why) => drop(refusals.interfaces.insert(interface, why)),
+        },
         Step::RemovePort(_, port) => match switch.remove_port(&name, &port) {
             Ok(()) => drop(bridge.ports.remove(&port)),
             Err(why) => drop(refusals.ports.insert(port, why)),

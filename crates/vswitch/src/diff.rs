@@ -70,7 +70,7 @@ impl<'a> Pair<'a> {
             .ports
             .iter()
             .filter(|(_, port)| port.notes.refused().is_none())
-            .map(|(name, port)| (name.as_str(), port))
+            .map(|(name, port)| (name.as_str(), &**port))
             .collect();
         let interfaces = ports
             .values()

@@ -82,7 +82,8 @@ impl Fake {
 impl Switch for Fake {
     fn lacks(&self, feature: &Feature) -> Option<String> {
         let types = ["system", "internal", "tap", "patch"];
-        let unknown = matches!(feature, Feature::Interface(kind) if !types.contains(&kind.as_str()));
+        let unknown =
+            matches!(feature, Feature::Interface(kind) if !types.contains(&kind.as_str()));
         (unknown || self.lacks.contains(feature)).then(|| "not there".to_owned())
     }
 

@@ -15,6 +15,7 @@ use crate::diff::{Step, steps};
 use crate::report::{Report, Views, machine};
 use crate::switch::Switch;
 use ovsdb::{Client, Database, State};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -102,6 +103,7 @@ impl Reconciler {
             looked: None,
             counted: None,
             look_took: Duration::ZERO,
+            changed: BTreeSet::new(),
             said: Vec::new(),
         };
         let thread = std::thread::Builder::new().name("vswitch".to_owned()).spawn(move || {
@@ -154,6 +156,8 @@ struct Round {
     /// When statistics were last written.
     counted: Option<Instant>,
     look_took: Duration,
+    /// Ports of which something may have changed that is not reported yet.
+    changed: BTreeSet<String>,
     /// What was said of refusals and notes.
     said: Vec<String>,
 }
@@ -174,8 +178,11 @@ impl Round {
         let mut configured = false;
         if is_new {
             let switch = self.switch.clone();
-            let desired = Desired::of(&database, &|feature| switch.lacks(feature));
+            let lacks = |feature: &_| switch.lacks(feature);
+            let before = self.seen.as_ref().map(|seen| (&**seen, &self.desired));
+            let desired = Desired::after(&database, &lacks, before);
             configured = desired != self.desired;
+            self.changed.extend(changed(&self.desired, &desired));
             self.desired = desired;
             self.seen = Some(database.clone());
         }
@@ -188,11 +195,16 @@ impl Round {
         if configured || (due && !self.refusals.is_empty()) {
             self.configure();
         }
+        let began = Instant::now();
         if due && self.look() {
             self.configure();
         }
         if configured || due || is_new {
-            self.report(&database);
+            self.report(&database, due);
+        }
+        if due {
+            self.looked = Some(Instant::now());
+            self.look_took = began.elapsed();
         }
     }
 
@@ -214,7 +226,9 @@ impl Round {
         }
         for (bridge, interface) in touched {
             self.see(&bridge, interface.as_deref());
+            self.changed.extend(interface.and_then(|name| self.port_of(&bridge, &name)));
         }
+        self.changed.extend(self.refusals.ports.keys().cloned());
         let notes: Vec<String> = self.desired.notes().collect();
         let mut progress = self.shared.lock();
         progress.reconfigured += u64::from(any);
@@ -225,6 +239,14 @@ impl Round {
         progress.unsupported = notes.len();
         drop(progress);
         self.say(notes);
+    }
+
+    /// The port that has an interface, most often one of the same name.
+    fn port_of(&self, bridge: &str, interface: &str) -> Option<String> {
+        let ports = &self.desired.bridges.get(bridge)?.ports;
+        let has = |name: &&String| ports[*name].interfaces.contains_key(interface);
+        let same = ports.get_key_value(interface).map(|(name, _)| name).filter(has);
+        same.or_else(|| ports.keys().find(has)).cloned()
     }
 
     /// Each refusal and note is said once, and again if it went meanwhile.
@@ -258,7 +280,6 @@ impl Round {
 
     /// Looks at everything. Says whether something is not there any more, and must be asked for anew.
     fn look(&mut self) -> bool {
-        let began = Instant::now();
         let mut views = Views::default();
         let mut lost = Vec::new();
         for (name, bridge) in &self.actual.bridges {
@@ -279,14 +300,13 @@ impl Round {
             let refused = apply(&*self.switch, &mut self.actual, lost);
             self.refusals.interfaces.extend(refused.interfaces);
         }
-        self.looked = Some(Instant::now());
-        self.look_took = began.elapsed();
         any
     }
 
-    fn report(&mut self, database: &Database) {
+    /// All that differs, or of ports only those that have changed.
+    fn report(&mut self, database: &Database, all: bool) {
         let Some(root) = &self.desired.root else { return };
-        let statistics = self.counted.is_none_or(|at| at.elapsed() >= root.statistics_every);
+        let statistics = all && self.counted.is_none_or(|at| at.elapsed() >= root.statistics_every);
         let wants_machine = root.machine_statistics && statistics;
         let types = self.switch.interface_types();
         let capabilities = self.switch.capabilities();
@@ -298,6 +318,7 @@ impl Round {
             views: &self.views,
             interface_types: &types,
             capabilities: &capabilities,
+            only: (!all).then_some(&self.changed),
             statistics,
             machine: wants_machine.then(|| machine::figures(&self.rundir)),
         };
@@ -314,12 +335,30 @@ impl Round {
                 return;
             }
         }
+        self.changed.clear();
         let mut progress = self.shared.lock();
         progress.rows = database.len();
         if !std::mem::replace(&mut progress.ready, true) {
             self.shared.changed.notify_all();
         }
     }
+}
+
+/// Ports that are asked for otherwise than before, by name.
+fn changed(before: &Desired, now: &Desired) -> Vec<String> {
+    let mut names = Vec::new();
+    for (bridge, one) in &now.bridges {
+        let old = before.bridges.get(bridge);
+        // What refuses a bridge is told at its interfaces.
+        let whole = old.is_none_or(|old| old.notes.refused() != one.notes.refused());
+        for (name, port) in &one.ports {
+            let same = old.and_then(|old| old.ports.get(name)).is_some_and(|old| old == port);
+            if whole || !same {
+                names.push(name.clone());
+            }
+        }
+    }
+    names
 }
 
 /// Bridges and interfaces that steps are about.
@@ -332,7 +371,9 @@ fn touched(steps: &[Step]) -> Vec<(String, Option<String>)> {
             Some((bridge.clone(), Some(opening.settings.name.clone())))
         }
         Step::SetInterface(bridge, settings) => Some((bridge.clone(), Some(settings.name.clone()))),
-        Step::Mirrors(..) | Step::RemovePort(..) | Step::SetPort(..) | Step::Controllers(..) => None,
+        Step::Mirrors(..) | Step::RemovePort(..) | Step::SetPort(..) | Step::Controllers(..) => {
+            None
+        }
     };
     steps.iter().filter_map(of).collect()
 }

@@ -153,13 +153,8 @@ pub trait Switch: Send + Sync {
     /// Forgets them; without a bridge those of all.
     fn flush_stations(&self, bridge: Option<&str>) -> Result<(), String>;
     /// An address that stays.
-    fn add_station(
-        &self,
-        bridge: &str,
-        interface: &str,
-        vlan: u16,
-        mac: Mac,
-    ) -> Result<(), String>;
+    fn add_station(&self, bridge: &str, interface: &str, vlan: u16, mac: Mac)
+    -> Result<(), String>;
     /// An address is forgotten.
     fn remove_station(&self, bridge: &str, vlan: u16, mac: Mac) -> Result<(), String>;
     /// A bridge's entries, a line each.

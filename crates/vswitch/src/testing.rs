@@ -29,7 +29,10 @@ const COLUMNS: &[(&str, &str)] = &[
          ingress_policing_rate:int cfm_mpid:int? bfd:map error:text? link_state:text? mac_in_use:text? \
          statistics:imap",
     ),
-    ("Controller", "target:text type:text? max_backoff:int? controller_rate_limit:int? is_connected:bool"),
+    (
+        "Controller",
+        "target:text type:text? max_backoff:int? controller_rate_limit:int? is_connected:bool",
+    ),
     ("Flow_Table", "name:text? flow_limit:int? overflow_policy:text? groups:text*"),
     ("QoS", "type:text queues:id:rows other_config:map"),
     ("Queue", "dscp:int? other_config:map"),

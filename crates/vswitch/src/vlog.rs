@@ -171,9 +171,15 @@ mod tests {
         levels.set("console:emer").expect("a specification");
         assert_eq!(of("bridge"), ["EMER", "INFO", "INFO"]);
         levels.set("dbg ovsdb,file").expect("a specification");
-        assert_eq!((of("ovsdb"), of("bridge")), (["EMER", "INFO", "DBG"], ["EMER", "INFO", "INFO"]));
+        assert_eq!(
+            (of("ovsdb"), of("bridge")),
+            (["EMER", "INFO", "DBG"], ["EMER", "INFO", "INFO"])
+        );
         levels.set("ANY:syslog:warn").expect("a specification");
-        assert_eq!((of("ovsdb"), of("bridge")), (["EMER", "WARN", "DBG"], ["EMER", "WARN", "INFO"]));
+        assert_eq!(
+            (of("ovsdb"), of("bridge")),
+            (["EMER", "WARN", "DBG"], ["EMER", "WARN", "INFO"])
+        );
         levels.set("").expect("everything");
         assert_eq!(of("ovsdb"), ["DBG"; 3]);
     }

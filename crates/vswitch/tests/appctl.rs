@@ -64,7 +64,8 @@ fn what_is_no_request_ends_its_connection_alone() {
     let Some(bed) = Bed::new() else { return };
     let server = server(&bed, &Arc::default());
     for wrong in [&b"hello"[..], b"{\"a\":", b"{}", b"[[[[", &[0xff; 100]] {
-        let mut stream = std::os::unix::net::UnixStream::connect(server.path()).expect("it listens");
+        let mut stream =
+            std::os::unix::net::UnixStream::connect(server.path()).expect("it listens");
         stream.write_all(wrong).expect("it reads");
         stream.shutdown(std::net::Shutdown::Write).expect("a socket");
         let mut answer = Vec::new();

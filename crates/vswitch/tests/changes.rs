@@ -106,7 +106,8 @@ fn a_switch_or_server_that_is_killed_comes_back_to_what_the_database_says() {
 #[test]
 fn a_port_costs_the_same_however_many_there_are() {
     let Some(bed) = Bed::new() else { return };
-    let count: u64 = std::env::var("VSWITCH_PORTS").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
+    let count: u64 =
+        std::env::var("VSWITCH_PORTS").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
     bed.vsctl("add-br br0");
     let began = std::time::Instant::now();
     for n in 0..count {

@@ -93,13 +93,17 @@ fn what_is_not_supported_stands_in_the_row_that_asked_for_it() {
     for word in ["stp_enable", "multicast snooping: not there"] {
         assert!(status.contains(word), "{status}");
     }
-    bed.vsctl("set port a qos=@q -- --id=@q create qos type=linux-htb other-config:max-rate=1000000");
+    bed.vsctl(
+        "set port a qos=@q -- --id=@q create qos type=linux-htb other-config:max-rate=1000000",
+    );
     assert_eq!(bed.vsctl("get port a status:unsupported"), "\"QoS type linux-htb: not there\"");
     let error = bed.vsctl("get interface a error");
     assert!(error.contains("ingress policing: not there; QoS type linux-htb"), "{error}");
     assert_eq!(bed.vsctl("get interface a ofport"), "1", "packets pass all the same");
-    bed.vsctl("-- --id=@m create mirror name=m select_all=true output_port=@p -- --id=@p get port a -- set bridge br0 mirrors=@m");
-    assert!(bed.vsctl("get bridge br0 status:unsupported").contains("mirror m: mirrors: not there"));
+    bed.vsctl("-- --id=@p get port a -- --id=@m create mirror name=m select_all=true output_port=@p -- set bridge br0 mirrors=@m");
+    assert!(
+        bed.vsctl("get bridge br0 status:unsupported").contains("mirror m: mirrors: not there")
+    );
     bed.vsctl("-- --id=@s create sflow targets=\"127.0.0.1\" -- set bridge br0 sflow=@s");
     assert!(bed.vsctl("get bridge br0 status:unsupported").contains("sFlow: not there"));
     // Interfaces of a bond that is not one would be a loop.
@@ -118,8 +122,10 @@ fn settings_reach_the_switch() {
     bed.vsctl("add-br br0 -- add-port br0 a tag=10 -- add-bond br0 bond0 x y bond_mode=balance-slb lacp=active");
     bed.vsctl("set-fail-mode br0 secure -- set-controller br0 tcp:127.0.0.1:6653 ptcp:6654");
     bed.vsctl("set bridge br0 other-config:hwaddr=02:11:11:11:11:11 protocols=OpenFlow13");
-    bed.vsctl("set interface a mtu_request=1400 ingress_policing_rate=1000 ingress_policing_burst=100");
-    bed.vsctl("-- --id=@m create mirror name=m select_all=true output_port=@p -- --id=@p get port a -- set bridge br0 mirrors=@m");
+    bed.vsctl(
+        "set interface a mtu_request=1400 ingress_policing_rate=1000 ingress_policing_burst=100",
+    );
+    bed.vsctl("-- --id=@p get port a -- --id=@m create mirror name=m select_all=true output_port=@p -- set bridge br0 mirrors=@m");
     let held = bed.fake.held();
     let bridge = &held.bridges["br0"];
     assert!(bridge.settings.secure && bridge.settings.protocols.contains("OpenFlow13"));
@@ -135,7 +141,8 @@ fn settings_reach_the_switch() {
     assert_eq!(bridge.mirrors[0].to_port.as_deref(), Some("a"));
     drop(held);
     bed.until("controllers are told", |bed| {
-        bed.vsctl("--columns=is_connected,role find controller target=\"ptcp:6654\"").contains("true")
+        bed.vsctl("--columns=is_connected,role find controller target=\"ptcp:6654\"")
+            .contains("true")
     });
 }
 
@@ -175,7 +182,8 @@ fn a_second_switch_waits_for_the_lock() {
     let client = ovsdb::Client::start(vswitch::desired::columns::follow(config)).expect("a thread");
     let second = std::sync::Arc::new(Fake::default());
     let dir = bed.dir.path().to_owned();
-    let other = vswitch::reconcile::Reconciler::start(client, second.clone(), dir).expect("a thread");
+    let other =
+        vswitch::reconcile::Reconciler::start(client, second.clone(), dir).expect("a thread");
     bed.until("it waits", |_| other.watch().progress().waits_for_lock);
     assert!(second.held().bridges.is_empty());
     bed.stop_switch();
@@ -187,7 +195,9 @@ fn machine_statistics_come_when_asked_for() {
     let Some(bed) = Bed::new() else { return };
     assert_eq!(bed.vsctl("get Open_vSwitch . statistics"), "{}");
     bed.vsctl("set Open_vSwitch . other_config:enable-statistics=true");
-    bed.until("they come", |bed| bed.vsctl("get Open_vSwitch . statistics").contains("load_average"));
+    bed.until("they come", |bed| {
+        bed.vsctl("get Open_vSwitch . statistics").contains("load_average")
+    });
     bed.vsctl("remove Open_vSwitch . other_config enable-statistics");
     assert_eq!(bed.vsctl("get Open_vSwitch . statistics"), "{}");
 }

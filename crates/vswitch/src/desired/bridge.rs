@@ -9,16 +9,17 @@ use super::port::Port;
 use crate::switch::{Feature, Mac};
 use ovsdb::{Atom, Datum, Row, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A row with what hangs at it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bridge {
     /// The row's name.
     pub uuid: Uuid,
     /// What the switch is told.
     pub settings: BridgeSettings,
     /// Ports by name.
-    pub ports: BTreeMap<String, Port>,
+    pub ports: BTreeMap<String, Arc<Port>>,
     /// Controllers in the order of their targets.
     pub controllers: Vec<Controller>,
     /// Mirrors in the order of their names.
@@ -70,7 +71,7 @@ impl Bridge {
         refuse_what_is_never_done(reader, row, &mut notes);
         let ports = row
             .uuids("ports")
-            .filter_map(|uuid| Some(Port::of(reader, uuid, reader.database.row("Port", uuid)?)))
+            .filter_map(|uuid| reader.port(uuid))
             .map(|port| (port.settings.name.clone(), port))
             .collect::<BTreeMap<_, _>>();
         let ports = with_own(&settings.name, ports);
@@ -86,10 +87,10 @@ impl Bridge {
 }
 
 /// A bridge has a port of its own, whether or not a row says so.
-fn with_own(name: &str, mut ports: BTreeMap<String, Port>) -> BTreeMap<String, Port> {
+fn with_own(name: &str, mut ports: BTreeMap<String, Arc<Port>>) -> BTreeMap<String, Arc<Port>> {
     let has = ports.values().any(|port| port.interfaces.contains_key(name));
     if !has {
-        ports.insert(name.to_owned(), Port::own(name));
+        ports.insert(name.to_owned(), Arc::new(Port::own(name)));
     }
     ports
 }
@@ -101,14 +102,18 @@ fn settings(reader: &Reader<'_>, row: &Row, notes: &mut Notes) -> BridgeSettings
     }
     let kind = row.text("datapath_type").unwrap_or_default();
     if !["", "system", "netdev"].contains(&kind) {
-        notes.refuse(format!("datapath_type {kind}: system and netdev are there, and mean the same"));
+        notes.refuse(format!(
+            "datapath_type {kind}: system and netdev are there, and mean the same"
+        ));
     }
     let mut settings = BridgeSettings { name, ..Default::default() };
     let key = |name| row.key("other_config", name);
     if let Some(text) = key("datapath-id") {
         settings.datapath_id = datapath_id(text);
         if settings.datapath_id.is_none() {
-            notes.add(format!("datapath-id {text}: 16 hexadecimal digits, not all 0, were expected"));
+            notes.add(format!(
+                "datapath-id {text}: 16 hexadecimal digits, not all 0, were expected"
+            ));
         }
     }
     if let Some(text) = key("hwaddr") {
@@ -120,12 +125,8 @@ fn settings(reader: &Reader<'_>, row: &Row, notes: &mut Notes) -> BridgeSettings
         }
     }
     settings.secure = row.text("fail_mode") == Some("secure");
-    settings.protocols = row
-        .get("protocols")
-        .into_iter()
-        .flat_map(Datum::atoms)
-        .map(Atom::to_string)
-        .collect();
+    settings.protocols =
+        row.get("protocols").into_iter().flat_map(Datum::atoms).map(Atom::to_string).collect();
     for older in ["OpenFlow11", "OpenFlow12"] {
         if settings.protocols.remove(older) {
             notes.add(format!("protocols: {older} is not spoken"));
@@ -185,10 +186,13 @@ fn learning(reader: &Reader<'_>, row: &Row, settings: &mut BridgeSettings, notes
 fn refuse_what_is_never_done(reader: &Reader<'_>, row: &Row, notes: &mut Notes) {
     let asked = |column: &str| row.get(column).is_some_and(|datum| !datum.is_empty());
     if row.boolean("stp_enable") == Some(true) {
-        notes.add("stp_enable: spanning trees are not built; loops must be kept out by other means");
+        notes
+            .add("stp_enable: spanning trees are not built; loops must be kept out by other means");
     }
     if row.boolean("rstp_enable") == Some(true) {
-        notes.add("rstp_enable: spanning trees are not built; loops must be kept out by other means");
+        notes.add(
+            "rstp_enable: spanning trees are not built; loops must be kept out by other means",
+        );
     }
     if asked("auto_attach") {
         notes.add("auto_attach: not done, and not planned");
@@ -219,7 +223,8 @@ mod unit {
     fn datapath_ids_are_read_as_open_vswitch_reads_them() {
         assert_eq!(datapath_id("00000000000000ff"), Some(255));
         assert_eq!(datapath_id("0xff"), Some(255));
-        for wrong in ["", "ff", "0x", "0000000000000000", "0x11111111111111111", "+00000000000000f"] {
+        for wrong in ["", "ff", "0x", "0000000000000000", "0x11111111111111111", "+00000000000000f"]
+        {
             assert_eq!(datapath_id(wrong), None, "{wrong}");
         }
     }

@@ -6,7 +6,7 @@ use crate::switch::Feature;
 use ovsdb::{Row, Uuid};
 
 /// A row.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controller {
     /// The row's name.
     pub uuid: Uuid,
@@ -56,7 +56,9 @@ impl Controller {
             settings.rate = Some((rate, natural("controller_burst_limit").unwrap_or(rate / 4)));
         }
         if row.text("connection_mode") == Some("in-band") {
-            own.add("connection_mode=in-band: no hidden entries are made for a controller's packets");
+            own.add(
+                "connection_mode=in-band: no hidden entries are made for a controller's packets",
+            );
         }
         for column in ["local_ip", "local_netmask", "local_gateway"] {
             if row.text(column).is_some() {

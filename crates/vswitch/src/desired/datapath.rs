@@ -6,7 +6,7 @@ use crate::switch::Feature;
 use ovsdb::{Atom, Datum, Row, Uuid};
 
 /// A row of `Datapath`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datapath {
     /// The row's name.
     pub uuid: Uuid,

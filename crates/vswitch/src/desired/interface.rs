@@ -7,7 +7,7 @@ use ovsdb::{Datum, Row, Uuid};
 use std::collections::BTreeMap;
 
 /// A row.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// The row's name; none for a bridge's own interface without a row.
     pub uuid: Option<Uuid>,
@@ -138,7 +138,8 @@ fn address(reader: &Reader<'_>, row: &Row, kind: &str, notes: &mut Notes) -> Opt
 
 fn policing(reader: &Reader<'_>, row: &Row, notes: &mut Notes) -> Policing {
     let natural = |column| row.integer(column).and_then(|v| u64::try_from(v).ok()).unwrap_or(0);
-    let (rate, packets) = (natural("ingress_policing_rate"), natural("ingress_policing_kpkts_rate"));
+    let (rate, packets) =
+        (natural("ingress_policing_rate"), natural("ingress_policing_kpkts_rate"));
     if (rate, packets) == (0, 0) || !reader.can(notes, Feature::Policing) {
         return Policing::default();
     }

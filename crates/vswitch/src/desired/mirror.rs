@@ -6,9 +6,10 @@ use super::port::{Port, vlans};
 use crate::switch::Feature;
 use ovsdb::{Row, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A row.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirror {
     /// The row's name.
     pub uuid: Uuid,
@@ -42,7 +43,7 @@ impl Mirror {
     pub(crate) fn all(
         reader: &Reader<'_>,
         bridge: &Row,
-        ports: &BTreeMap<String, Port>,
+        ports: &BTreeMap<String, Arc<Port>>,
         notes: &mut Notes,
     ) -> Vec<Mirror> {
         let rows = bridge.uuids("mirrors");
@@ -64,7 +65,7 @@ impl Mirror {
     }
 }
 
-fn settings(row: &Row, ports: &BTreeMap<String, Port>) -> MirrorSettings {
+fn settings(row: &Row, ports: &BTreeMap<String, Arc<Port>>) -> MirrorSettings {
     let name = |uuid: Uuid| {
         let port = ports.values().find(|port| port.uuid == Some(uuid))?;
         Some(port.settings.name.clone())

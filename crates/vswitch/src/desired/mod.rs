@@ -23,12 +23,14 @@ mod tests;
 use crate::switch::Feature;
 use bridge::Bridge;
 use notes::Notes;
-use ovsdb::Database;
+use ovsdb::{Database, Uuid};
+use port::Port;
 use root::Root;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// All that the database asks for.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Desired {
     /// The row of `Open_vSwitch`.
     pub root: Option<Root>,
@@ -40,9 +42,27 @@ pub struct Desired {
 pub struct Reader<'a> {
     pub(crate) database: &'a Database,
     lacks: &'a dyn Fn(&Feature) -> Option<String>,
+    /// Ports as they were read before, and rows that have changed since.
+    known: BTreeMap<Uuid, Arc<Port>>,
+    changed: BTreeSet<Uuid>,
 }
 
 impl Reader<'_> {
+    /// A port. One whose rows are as they were is not read again: among thousands a few change at a time.
+    pub(crate) fn port(&self, uuid: Uuid) -> Option<Arc<Port>> {
+        let row = self.database.row("Port", uuid)?;
+        let mut rows = std::iter::once(uuid).chain(row.uuids("interfaces"));
+        let same = |row: Uuid| !self.changed.contains(&row);
+        // Queues have rows of their own, and rows of theirs.
+        if row.uuids("qos").next().is_none()
+            && rows.all(same)
+            && let Some(known) = self.known.get(&uuid)
+        {
+            return Some(known.clone());
+        }
+        Some(Arc::new(Port::of(self, uuid, row)))
+    }
+
     /// The switch can do it. If it cannot, that is noted.
     pub(crate) fn can(&self, notes: &mut Notes, feature: Feature) -> bool {
         match (self.lacks)(&feature) {
@@ -58,7 +78,24 @@ impl Reader<'_> {
 impl Desired {
     /// From a database, for a switch that lacks what `lacks` says.
     pub fn of(database: &Database, lacks: &dyn Fn(&Feature) -> Option<String>) -> Desired {
-        let reader = Reader { database, lacks };
+        Desired::after(database, lacks, None)
+    }
+
+    /// The same, faster where it is known what an earlier database asked for.
+    pub fn after(
+        database: &Database,
+        lacks: &dyn Fn(&Feature) -> Option<String>,
+        before: Option<(&Database, &Desired)>,
+    ) -> Desired {
+        let mut reader =
+            Reader { database, lacks, known: BTreeMap::new(), changed: BTreeSet::new() };
+        if let Some((before, desired)) = before {
+            reader.changed =
+                database.changes(before).into_iter().map(|(_, uuid, _)| uuid).collect();
+            let ports = desired.bridges.values().flat_map(|bridge| bridge.ports.values());
+            let known = ports.filter_map(|port| Some((port.uuid?, port.clone())));
+            reader.known = known.collect();
+        }
         let Some((uuid, row)) = database.only("Open_vSwitch") else { return Desired::default() };
         let bridges = row
             .uuids("bridges")

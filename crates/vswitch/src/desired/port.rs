@@ -9,7 +9,7 @@ use ovsdb::{Atom, Datum, Row, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A row with its interfaces.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
     /// The row's name; none for a bridge's own port without a row.
     pub uuid: Option<Uuid>,

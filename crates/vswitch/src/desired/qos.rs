@@ -64,7 +64,9 @@ impl QueueSettings {
     fn of(id: u32, row: &Row, notes: &mut Notes) -> QueueSettings {
         let place = format!("queue {id}");
         if row.integer("dscp").is_some() {
-            notes.add(format!("{place}: dscp: packets of a queue are not marked; set_field does that"));
+            notes.add(format!(
+                "{place}: dscp: packets of a queue are not marked; set_field does that"
+            ));
         }
         QueueSettings {
             rate_min: number(row, "min-rate", &place, notes),
@@ -75,12 +77,7 @@ impl QueueSettings {
     }
 }
 
-fn number<T: std::str::FromStr>(
-    row: &Row,
-    key: &str,
-    place: &str,
-    notes: &mut Notes,
-) -> Option<T> {
+fn number<T: std::str::FromStr>(row: &Row, key: &str, place: &str, notes: &mut Notes) -> Option<T> {
     let text = row.key("other_config", key)?;
     let value = text.parse().ok();
     if value.is_none() {

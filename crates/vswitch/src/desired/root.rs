@@ -11,7 +11,7 @@ use std::time::Duration;
 const STATISTICS_DEFAULT_MS: u64 = 5000;
 
 /// The row.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     /// The row's name.
     pub uuid: Uuid,

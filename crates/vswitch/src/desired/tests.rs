@@ -61,11 +61,18 @@ fn settings_of_a_bridge_are_read_within_their_bounds() {
 
 #[test]
 fn what_is_wrong_or_never_done_is_noted() {
-    let config = map(&[("datapath-id", "xyz"), ("hwaddr", "01:00:00:00:00:01"), ("mac-aging-time", "long")]);
+    let config =
+        map(&[("datapath-id", "xyz"), ("hwaddr", "01:00:00:00:00:01"), ("mac-aging-time", "long")]);
     let columns = json!({"other_config": config, "stp_enable": true, "datapath_type": "odd"});
     let bridge = read(&with(columns, json!({"mac": "02:00:00:00:00:01"}), json!({"cfm_mpid": 1})));
     let notes = bridge.notes.line().expect("notes");
-    for word in ["datapath-id xyz", "hwaddr 01:00", "mac-aging-time long", "stp_enable", "datapath_type odd"] {
+    for word in [
+        "datapath-id xyz",
+        "hwaddr 01:00",
+        "mac-aging-time long",
+        "stp_enable",
+        "datapath_type odd",
+    ] {
         assert!(notes.contains(word), "{word}: {notes}");
     }
     assert!(bridge.notes.refused().expect("refused").contains("datapath_type"));
@@ -76,7 +83,8 @@ fn what_is_wrong_or_never_done_is_noted() {
 
 #[test]
 fn a_port_without_a_mode_is_an_access_port_if_it_has_a_tag() {
-    let vlan = |port: Json| read(&with(json!({}), port, json!({}))).ports["p1"].settings.vlan.clone();
+    let vlan =
+        |port: Json| read(&with(json!({}), port, json!({}))).ports["p1"].settings.vlan.clone();
     assert_eq!(vlan(json!({})), port::Vlan::default());
     let access = vlan(json!({"tag": 10, "trunks": ["set", [1, 2]]}));
     assert_eq!((access.mode, access.tag, access.trunks.len()), (VlanMode::Access, Some(10), 0));
@@ -99,7 +107,8 @@ fn what_would_do_harm_without_a_feature_refuses_its_port() {
     let mut bond = with(json!({}), json!({"interfaces": rows(&[4, 5])}), json!({}));
     bond.push(("Interface", 5, json!({"name": "p2"})));
     assert_eq!(read(&bond).notes.refused(), Some("bonds: not there"));
-    let plain = read(&with(json!({}), json!({}), json!({"ingress_policing_rate": 5, "type": "odd"})));
+    let plain =
+        read(&with(json!({}), json!({}), json!({"ingress_policing_rate": 5, "type": "odd"})));
     assert_eq!(plain.notes.refused(), None);
     let interface = &plain.interfaces["p1"];
     assert_eq!(interface.notes.refused(), Some("interface type odd: not there"));
@@ -129,8 +138,12 @@ fn mirrors_queues_controllers_and_tables_hang_at_their_rows() {
         ("Mirror", 6, json!({"name": "n", "select_src_port": rows(&[3])})),
         ("Controller", 7, json!({"target": "tcp:127.0.0.1", "controller_rate_limit": 1000})),
         ("Flow_Table", 8, json!({"flow_limit": 10, "overflow_policy": "evict"})),
-        ("QoS", 9, json!({"type": "linux-htb", "other_config": map(&[("max-rate", "1000000")]),
-            "queues": ["map", [[1, ["uuid", crate::testing::uuid(10).to_string()]]]]})),
+        (
+            "QoS",
+            9,
+            json!({"type": "linux-htb", "other_config": map(&[("max-rate", "1000000")]),
+            "queues": ["map", [[1, ["uuid", crate::testing::uuid(10).to_string()]]]]}),
+        ),
         ("Queue", 10, json!({"other_config": map(&[("min-rate", "5000"), ("priority", "x")])})),
     ]);
     let bridge = read(&all);

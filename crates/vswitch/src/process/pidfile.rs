@@ -37,8 +37,7 @@ impl PidFile {
         let mut beside = path.as_os_str().to_owned();
         beside.push(format!(".tmp{pid}"));
         let beside = PathBuf::from(beside);
-        let mut file =
-            OpenOptions::new().create(true).write(true).truncate(true).open(&beside)?;
+        let mut file = OpenOptions::new().create(true).write(true).truncate(true).open(&beside)?;
         // Locked before it is in its place: a reader never finds it without its owner.
         rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)?;
         file.write_all(format!("{pid}\n").as_bytes())?;

@@ -132,7 +132,11 @@ fn failed(child: &mut Child) -> io::Result<u8> {
     let status = child.wait()?;
     // Its last words are on their way.
     std::thread::sleep(Duration::from_millis(50));
-    Ok(status.code().and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0).unwrap_or(1))
+    Ok(status
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .filter(|code| *code != 0)
+        .unwrap_or(1))
 }
 
 /// Starts the switch, again and again while it crashes.
@@ -156,6 +160,9 @@ fn watch(detached: bool) -> io::Result<u8> {
         }
         last = Some(Instant::now());
         // The log is the switch's; the terminal may be gone.
-        drop(writeln!(io::stderr(), "millrace vswitchd: the switch has crashed ({status}): started again"));
+        drop(writeln!(
+            io::stderr(),
+            "millrace vswitchd: the switch has crashed ({status}): started again"
+        ));
     }
 }

@@ -17,7 +17,8 @@ pub(super) fn report(report: &Report<'_>, bridge: &Bridge, rows: &mut Rows) {
         ("status", Datum::map(unsupported(bridge.notes.line(), refusal))),
     ];
     rows.put("Bridge", bridge.uuid, columns);
-    for one in bridge.ports.values() {
+    let due = |name: &String| report.only.is_none_or(|only| only.contains(name));
+    for (_, one) in bridge.ports.iter().filter(|(name, _)| due(name)) {
         port::report(report, bridge, one, rows);
     }
     let views = report.views.controllers.get(name);

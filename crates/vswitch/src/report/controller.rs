@@ -11,7 +11,9 @@ pub(super) fn report(controller: &Controller, view: Option<&ControllerView>, row
         ("role", maybe(view.and_then(|view| view.role))),
         (
             "status",
-            Datum::map(view.into_iter().flat_map(|view| &view.status).map(|(k, v)| (*k, v.clone()))),
+            Datum::map(
+                view.into_iter().flat_map(|view| &view.status).map(|(k, v)| (*k, v.clone())),
+            ),
         ),
     ];
     rows.put("Controller", controller.uuid, columns);

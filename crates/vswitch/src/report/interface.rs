@@ -20,10 +20,8 @@ pub(super) fn report(
     let number = has.and_then(|has| has.interfaces.get(name)).map(|open| open.number);
     let view = report.views.interfaces.get(name).filter(|_| number.is_some());
     let error = error(report, bridge, port, interface);
-    let mut columns = vec![
-        ("ofport", Datum::from(number.map_or(-1, i64::from))),
-        ("error", maybe(error)),
-    ];
+    let mut columns =
+        vec![("ofport", Datum::from(number.map_or(-1, i64::from))), ("error", maybe(error))];
     columns.extend(link(view));
     // A new interface's are written at once.
     let row = report.database.row("Interface", uuid);

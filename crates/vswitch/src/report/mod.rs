@@ -19,7 +19,7 @@ use crate::actual::{Actual, Refusals};
 use crate::desired::Desired;
 use crate::switch::{BridgeView, ControllerView, InterfaceView};
 use ovsdb::{Database, Datum, Transaction, Uuid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the switch shows.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +48,8 @@ pub struct Report<'a> {
     pub interface_types: &'a [String],
     /// What a datapath can do.
     pub capabilities: &'a BTreeMap<String, String>,
+    /// Only these ports are reported; all without them.
+    pub only: Option<&'a BTreeSet<String>>,
     /// Statistics are due.
     pub statistics: bool,
     /// Figures of the machine, if they are due.

@@ -17,16 +17,16 @@ pub(super) fn report(report: &Report<'_>, root: &Root, rows: &mut Rows) {
         ("dpdk_version", Datum::from("none")),
     ];
     let row = report.database.row("Open_vSwitch", root.uuid);
-    let is_empty = |column: &str| {
-        row.and_then(|row| row.get(column)).is_some_and(|datum| datum.is_empty())
-    };
+    let is_empty =
+        |column: &str| row.and_then(|row| row.get(column)).is_some_and(|datum| datum.is_empty());
     if is_empty("ovs_version") {
         columns.push(("ovs_version", Datum::from(OVS_VERSION)));
     }
     match (&report.machine, root.machine_statistics) {
         (Some(machine), true) => columns.push(("statistics", Datum::map(machine.clone()))),
         (None, true) => {}
-        (_, false) => columns.push(("statistics", Datum::empty())),
+        // An empty set is no map to a server.
+        (_, false) => columns.push(("statistics", Datum::Map(Default::default()))),
     }
     rows.put("Open_vSwitch", root.uuid, columns);
     for datapath in &root.datapaths {

@@ -7,16 +7,18 @@ use serde_json::{Value as Json, json};
 #[test]
 fn a_report_has_what_differs_and_nothing_else() {
     let all = [
-        ("Open_vSwitch", 1, json!({"bridges": rows(&[2]), "next_cfg": 3, "dpdk_version": "none",
-            "datapath_types": ["set", ["netdev", "system"]], "ovs_version": "9.9"})),
+        (
+            "Open_vSwitch",
+            1,
+            json!({"bridges": rows(&[2]), "next_cfg": 3, "dpdk_version": "none",
+            "datapath_types": ["set", ["netdev", "system"]], "ovs_version": "9.9"}),
+        ),
         ("Bridge", 2, json!({"name": "br0", "ports": rows(&[3]), "stp_enable": true})),
         ("Port", 3, json!({"name": "p1", "interfaces": rows(&[4]), "tag": 4})),
         ("Interface", 4, json!({"name": "p1"})),
     ];
     let database = database(&all);
-    let lacks = |feature: &Feature| {
-        (*feature == Feature::Vlan).then(|| "not there".to_owned())
-    };
+    let lacks = |feature: &Feature| (*feature == Feature::Vlan).then(|| "not there".to_owned());
     let desired = Desired::of(&database, &lacks);
     let (actual, refusals) = (Actual::default(), Refusals::default());
     let (views, capabilities) = (Views::default(), BTreeMap::new());
@@ -28,6 +30,7 @@ fn a_report_has_what_differs_and_nothing_else() {
         views: &views,
         interface_types: &[],
         capabilities: &capabilities,
+        only: None,
         statistics: true,
         machine: None,
     };
@@ -41,5 +44,9 @@ fn a_report_has_what_differs_and_nothing_else() {
     let status = row("Bridge")["status"][1][0][1].as_str().map(str::to_owned);
     assert!(status.expect("a status").contains("stp_enable"));
     assert_eq!(row("Port"), json!({"status": ["map", [["unsupported", "VLAN modes: not there"]]]}));
-    assert_eq!(operations.last().expect("operations")["table"], "Open_vSwitch", "the promise is last");
+    assert_eq!(
+        operations.last().expect("operations")["table"],
+        "Open_vSwitch",
+        "the promise is last"
+    );
 }

@@ -50,11 +50,7 @@ impl Server {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o770);
         std::fs::set_permissions(path, mode)?;
         let stop: Arc<AtomicBool> = Arc::default();
-        let server = Server {
-            path: path.to_owned(),
-            identity: identity(path),
-            stop: stop.clone(),
-        };
+        let server = Server { path: path.to_owned(), identity: identity(path), stop: stop.clone() };
         let context = Arc::new(context);
         let body = move || accept(&listener, &context, &stop);
         std::thread::Builder::new().name("unixctl".to_owned()).spawn(body)?;

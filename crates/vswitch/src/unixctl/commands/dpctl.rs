@@ -20,14 +20,14 @@ pub(super) const COMMANDS: &[Command] = &[
         max: 4,
         run: dump,
     },
+    Command { name: "dpctl/flush-conntrack", usage: "[dp] [zone=N]", min: 0, max: 4, run: flush },
     Command {
-        name: "dpctl/flush-conntrack",
+        name: "dpctl/ct-stats-show",
         usage: "[dp] [zone=N]",
         min: 0,
-        max: 4,
-        run: flush,
+        max: 3,
+        run: statistics,
     },
-    Command { name: "dpctl/ct-stats-show", usage: "[dp] [zone=N]", min: 0, max: 3, run: statistics },
     Command { name: "dpctl/ct-get-nconns", usage: "[dp]", min: 0, max: 1, run: count },
     Command { name: "dpctl/ct-get-maxconns", usage: "[dp]", min: 0, max: 1, run: most },
     Command {

@@ -16,8 +16,7 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 /// What is said where Open vSwitch would list what it has cached.
-pub(super) const NO_CACHE: &str =
-    "there is no flow cache: every packet is looked up in the flow tables; bridge/dump-flows shows them";
+pub(super) const NO_CACHE: &str = "there is no flow cache: every packet is looked up in the flow tables; bridge/dump-flows shows them";
 
 fn show(context: &Context, _: &[String]) -> Answer {
     let mut out = String::new();

@@ -34,7 +34,10 @@ fn trace(context: &Context, words: &[String]) -> Answer {
             "--names" | "--no-names" => {}
             "-consistent" | "--consistent" => {}
             option if option.starts_with("--ct-next") => {
-                return Err("--ct-next: the connection tracker itself says what it knows of the packet".to_owned());
+                return Err(
+                    "--ct-next: the connection tracker itself says what it knows of the packet"
+                        .to_owned(),
+                );
             }
             option if option.starts_with('-') => {
                 return Err(format!("{option}: unknown option"));
@@ -52,11 +55,11 @@ fn trace(context: &Context, words: &[String]) -> Answer {
             }
             context.switch.trace(bridge, flow, packet.as_deref())
         }
-        [flow] if flow.contains('(') => Err(
-            "a datapath's flow names no bridge, and there is no datapath apart from bridges: \
+        [flow] if flow.contains('(') => {
+            Err("a datapath's flow names no bridge, and there is no datapath apart from bridges: \
              ofproto/trace BRIDGE FLOW was expected"
-                .to_owned(),
-        ),
+                .to_owned())
+        }
         [flow] => Err(format!("syntax error at {flow} (or the bridge name was omitted)")),
         _ => Err("ofproto/trace BRIDGE FLOW [PACKET] was expected".to_owned()),
     }

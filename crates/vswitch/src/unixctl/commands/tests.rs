@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 fn context() -> Context {
     let fake = Fake::default();
     for name in ["br0", "br1"] {
-        let settings = crate::desired::bridge::BridgeSettings { name: name.to_owned(), ..Default::default() };
+        let settings =
+            crate::desired::bridge::BridgeSettings { name: name.to_owned(), ..Default::default() };
         fake.add_bridge(&settings).expect("a bridge");
     }
     let interface = |name: &str, kind: &str| crate::desired::interface::InterfaceSettings {
@@ -47,7 +48,10 @@ fn wrong_words_are_refused_as_open_vswitch_refuses_them() {
     assert_eq!(refused("version x"), "\"version\" command takes at most 0 arguments");
     assert_eq!(refused("fdb/show nobr"), "no such bridge");
     assert_eq!(refused("ofproto/trace nobr in_port=1"), "nobr: unknown bridge");
-    assert_eq!(refused("ofproto/trace br0"), "syntax error at br0 (or the bridge name was omitted)");
+    assert_eq!(
+        refused("ofproto/trace br0"),
+        "syntax error at br0 (or the bridge name was omitted)"
+    );
     assert!(refused("upcall/show").contains("there is no flow cache"));
     assert_eq!(context.counts.missing.load(Ordering::Relaxed), 2);
 }
@@ -97,7 +101,10 @@ fn connections_and_their_limits() {
 #[test]
 fn a_trace_takes_a_flow_and_maybe_a_packet() {
     let context = context();
-    assert_eq!(ask(&context, "ofproto/trace br0 in_port=1 --names").expect("a trace"), "br0 in_port=1 None");
+    assert_eq!(
+        ask(&context, "ofproto/trace br0 in_port=1 --names").expect("a trace"),
+        "br0 in_port=1 None"
+    );
     let packet = "ff".repeat(14);
     let traced = ask(&context, &format!("ofproto/trace br0 in_port=1 {packet}")).expect("a trace");
     assert!(traced.contains("Some([255, 255"), "{traced}");
@@ -108,6 +115,10 @@ fn a_trace_takes_a_flow_and_maybe_a_packet() {
 fn the_log_can_be_set() {
     let context = context();
     assert!(ask(&context, "vlog/set vswitch:file:dbg").is_ok());
-    assert!(ask(&context, "vlog/list").expect("a list").contains("vswitch           INFO       INFO        DBG"));
+    assert!(
+        ask(&context, "vlog/list")
+            .expect("a list")
+            .contains("vswitch           INFO       INFO        DBG")
+    );
     assert_eq!(ask(&context, "vlog/reopen").expect("an answer"), "Reopen");
 }
