@@ -45,9 +45,7 @@ pub(super) fn run(options: &BenchPatchOptions) -> Result<(), Failure> {
         }
     }
     let medians: Vec<f64> = times.iter_mut().map(|times| median(times)).collect();
-    let each = |at: usize| {
-        (medians[at] - medians[0]) / (BRIDGES[at] - BRIDGES[0]).max(1) as f64
-    };
+    let each = |at: usize| (medians[at] - medians[0]) / (BRIDGES[at] - BRIDGES[0]).max(1) as f64;
     if options.json {
         let all: Vec<_> = BRIDGES
             .iter()

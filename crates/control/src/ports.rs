@@ -15,8 +15,8 @@ use port::patch::Panel;
 use port::spec::{Kind, Spec};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use switch::ports::{NUMBER_LOCAL, NUMBER_MAX};
 use switch::Switch;
+use switch::ports::{NUMBER_LOCAL, NUMBER_MAX};
 
 /// So long the one that had a port may need to close it.
 const BACK_MAX: Duration = Duration::from_secs(60);

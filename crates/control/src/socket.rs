@@ -254,7 +254,10 @@ mod tests {
         let refused = ask(Some(path.as_path()), &Trace { in_port: 9, packet: String::new() });
         assert!(matches!(refused, Err(Failure::Bad(text)) if text == "no port 9"));
         let mut frames = String::new();
-        follow(Some(path.as_path()), &Capture::default()).unwrap().read_to_string(&mut frames).unwrap();
+        follow(Some(path.as_path()), &Capture::default())
+            .unwrap()
+            .read_to_string(&mut frames)
+            .unwrap();
         assert_eq!(frames, "frames");
         assert_eq!(place.open().unwrap_err().to_string(), another().to_string());
         let mut raw = UnixStream::connect(&path).unwrap();

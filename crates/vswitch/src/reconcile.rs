@@ -286,12 +286,11 @@ impl Round {
             let Some(view) = self.switch.bridge(name) else { continue };
             views.bridges.insert(name.clone(), view);
             views.controllers.insert(name.clone(), self.switch.controllers(name));
-            for interface in bridge.interfaces.keys() {
-                let Some(view) = self.switch.interface(name, interface) else { continue };
-                if !view.present {
+            for (interface, view) in self.switch.interfaces(name) {
+                if !view.present && bridge.interfaces.contains_key(&interface) {
                     lost.push(Step::RemoveInterface(name.clone(), interface.clone()));
                 }
-                views.interfaces.insert(interface.clone(), view);
+                views.interfaces.insert(interface, view);
             }
         }
         self.views = views;

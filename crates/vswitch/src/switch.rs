@@ -145,6 +145,8 @@ pub trait Switch: Send + Sync {
     fn bridge(&self, bridge: &str) -> Option<BridgeView>;
     /// An interface as it is.
     fn interface(&self, bridge: &str, interface: &str) -> Option<InterfaceView>;
+    /// All interfaces of a bridge as they are.
+    fn interfaces(&self, bridge: &str) -> BTreeMap<String, InterfaceView>;
     /// A bridge's controllers, by target.
     fn controllers(&self, bridge: &str) -> BTreeMap<String, ControllerView>;
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 /// Where lines go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,8 @@ struct Table {
 /// The levels of a process.
 pub struct Levels {
     table: RwLock<Table>,
+    /// Why they cannot change any more.
+    fixed: OnceLock<&'static str>,
     known: &'static [&'static str],
 }
 
@@ -77,7 +79,7 @@ impl Levels {
     /// All at `info`, for modules of these names.
     pub fn new(known: &'static [&'static str]) -> Levels {
         let table = Table { default: [Level::Info; 3], modules: BTreeMap::new() };
-        Levels { table: RwLock::new(table), known }
+        Levels { table: RwLock::new(table), fixed: OnceLock::new(), known }
     }
 
     /// What a module may say there.
@@ -86,8 +88,17 @@ impl Levels {
         table.modules.get(module).unwrap_or(&table.default)[to as usize]
     }
 
+    /// From now on they stay as they are, for this reason.
+    pub fn fix(&self, why: &'static str) {
+        // The first reason stays.
+        let _ = self.fixed.set(why);
+    }
+
     /// Sets levels as a specification says.
     pub fn set(&self, specification: &str) -> Result<(), String> {
+        if let Some(why) = self.fixed.get() {
+            return Err((*why).to_owned());
+        }
         let (mut to, mut level, mut module) = (None, None, None);
         let separators = [' ', ',', ':', '\t'];
         if specification.starts_with("PATTERN") {
@@ -182,6 +193,8 @@ mod tests {
         );
         levels.set("").expect("everything");
         assert_eq!(of("ovsdb"), ["DBG"; 3]);
+        levels.fix("no more");
+        assert_eq!(levels.set("info"), Err("no more".to_owned()));
     }
 
     #[test]
