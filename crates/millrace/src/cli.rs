@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Demo(DemoOptions),
     /// Run the switch, in the foreground
     Run(Box<control::config::Options>),
+    /// Run the switch in place of ovs-vswitchd, configured by Open vSwitch's database
+    Vswitchd(crate::vswitchd::VswitchdOptions),
     /// Show what happens to a packet, step by step
     Trace(TraceOptions),
     /// Show counters of a running switch

@@ -46,6 +46,7 @@ mod queue;
 mod services;
 mod show;
 mod stf;
+mod vswitchd;
 
 use clap::{CommandFactory, Parser};
 use control::failure::Failure;
@@ -53,11 +54,21 @@ use std::process::ExitCode;
 
 /// The command: what the process does with its arguments, and its exit status.
 pub fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
-    control::logging::start(&cli.log, cli.verbose);
+    let words = vswitchd::words(std::env::args_os().collect());
+    if vswitchd::asks_version(&words) {
+        println!("{}", vswitchd::version());
+        return ExitCode::SUCCESS;
+    }
+    let cli = cli::Cli::parse_from(words);
+    let verbose = match &cli.command {
+        cli::Command::Vswitchd(options) => options.verbose().max(cli.verbose),
+        _ => cli.verbose,
+    };
+    control::logging::start(&cli.log, verbose);
     let result = match cli.command {
         cli::Command::Demo(options) => demo::run(options),
         cli::Command::Run(options) => control::server::run(*options),
+        cli::Command::Vswitchd(options) => vswitchd::run(options),
         cli::Command::Trace(options) => look::trace(options),
         cli::Command::Stats(options) => look::stats(options),
         cli::Command::Bridge(options) => bridges::bridge(options),

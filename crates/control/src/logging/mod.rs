@@ -14,7 +14,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
@@ -41,6 +41,8 @@ const FLUSH_MAX: Duration = Duration::from_millis(500);
 
 static LOG: OnceLock<Lines> = OnceLock::new();
 static CHANGES: OnceLock<Lines> = OnceLock::new();
+/// Where lines go in place of standard error.
+static FILE: Mutex<Option<File>> = Mutex::new(None);
 
 /// Starts logging; `RUST_LOG` overrides the level.
 pub fn start(format: &LogFormat, verbose: u8) {
@@ -67,6 +69,13 @@ pub fn start(format: &LogFormat, verbose: u8) {
         let layer = tracing_subscriber::fmt::layer().event_format(Logfmt);
         registry.with(layer.with_writer(ToRing)).try_init()
     };
+}
+
+/// From now on lines go to the end of this file in place of standard error; to standard error again without one.
+pub fn to_file(path: Option<&Path>) -> io::Result<()> {
+    let file = path.map(append).transpose()?;
+    *crate::sync::lock(&FILE) = file;
+    Ok(())
 }
 
 /// A line for whoever started the command, among those of the log.
@@ -146,7 +155,10 @@ impl StandardError {
 
 impl Sink for StandardError {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        io::stderr().write_all(lines)
+        match &mut *crate::sync::lock(&FILE) {
+            Some(file) => file.write_all(lines),
+            None => io::stderr().write_all(lines),
+        }
     }
 
     fn lost(&self, lines: u64) -> Vec<u8> {

@@ -1,0 +1,451 @@
+//! [`Switch`] upon the bridges of this process.
+
+use super::connections::Trackers;
+use super::interface;
+use control::bridges::{Bridge, BridgeConfig, Bridges, PortConfig};
+use control::verb::Verb;
+use control::verbs::trace::{Trace, trace};
+use of_channel::{FailMode, Listen};
+use openflow::{FlowStats, Role, Version, VersionSet};
+use port::spec::Kind;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use switch::ports::NUMBER_LOCAL;
+use vswitch::desired::bridge::BridgeSettings;
+use vswitch::desired::controller::ControllerSettings;
+use vswitch::desired::interface::InterfaceSettings;
+use vswitch::desired::mirror::MirrorSettings;
+use vswitch::desired::port::PortSettings;
+use vswitch::switch::{
+    BridgeView, Connections, ControllerView, Feature, InterfaceView, LOCAL, Listed, Mac, Station,
+    Switch,
+};
+
+/// The types of interfaces that are there.
+const TYPES: [&str; 4] = ["internal", "patch", "system", "tap"];
+
+/// A bridge as it was told.
+#[derive(Clone, Default)]
+struct Told {
+    settings: BridgeSettings,
+    controllers: Vec<ControllerSettings>,
+    interfaces: BTreeMap<String, InterfaceSettings>,
+}
+
+/// The bridges, and what was told of them.
+pub(super) struct Below {
+    bridges: Bridges,
+    trackers: Trackers,
+    run: PathBuf,
+    told: Mutex<BTreeMap<String, Told>>,
+}
+
+/// A local port's number is another in the database.
+fn to_switch(number: u32) -> u32 {
+    if number == LOCAL { NUMBER_LOCAL } else { number }
+}
+
+fn of_switch(number: u32) -> u32 {
+    if number == NUMBER_LOCAL { LOCAL } else { number }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+impl Below {
+    pub(super) fn new(bridges: Bridges, run: PathBuf) -> Below {
+        let trackers = Trackers(bridges.clone());
+        Below { bridges, trackers, run, told: Mutex::default() }
+    }
+
+    fn told(&self) -> MutexGuard<'_, BTreeMap<String, Told>> {
+        // Settings are replaced whole: whoever panicked left them so.
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn found(&self, bridge: &str) -> Result<Arc<Bridge>, String> {
+        self.bridges.bridge(bridge).map_err(text)
+    }
+
+    /// What a bridge is to be, and controllers that cannot be.
+    fn config(&self, told: &Told) -> (BridgeConfig, Vec<String>) {
+        let settings = &told.settings;
+        let mut config = BridgeConfig::named(&settings.name);
+        config.datapath_id = settings.datapath_id.or_else(|| Some(default_id(&settings.name)));
+        let channel = &mut config.channel;
+        if !settings.protocols.is_empty() {
+            let named = settings.protocols.iter().filter_map(|name| Version::from_name(name));
+            channel.protocols = VersionSet::of(&named.collect::<Vec<_>>());
+        }
+        channel.fail_mode = if settings.secure { FailMode::Secure } else { FailMode::Standalone };
+        channel.listeners.push(Listen::Unix(self.run.join(format!("{}.mgmt", settings.name))));
+        channel.snoop = Some(self.run.join(format!("{}.snoop", settings.name)));
+        let mut refused = Vec::new();
+        for one in &told.controllers {
+            if one.target.starts_with("ssl:") || one.target.starts_with("pssl:") {
+                refused.push(format!("{}: keys of the table SSL are not read yet", one.target));
+            } else if let Ok(listen) = one.target.parse::<Listen>() {
+                channel.listeners.push(listen);
+            } else {
+                match one.target.parse() {
+                    Ok(target) => channel.controllers.push(target),
+                    Err(error) => refused.push(text(error)),
+                }
+            }
+        }
+        // One setting for all controllers of a bridge: the most patient one's.
+        if let Some(ms) = told.controllers.iter().filter_map(|one| one.probe_ms).max() {
+            channel.timing.probe = match ms {
+                0 => Duration::from_secs(u64::from(u32::MAX)),
+                ms => Duration::from_millis(ms),
+            };
+        }
+        if let Some(ms) = told.controllers.iter().filter_map(|one| one.backoff_max_ms).max() {
+            channel.backoff_max = Duration::from_millis(ms);
+        }
+        (config, refused)
+    }
+
+    fn change(&self, bridge: &str, change: impl FnOnce(&mut Told)) -> Result<(), String> {
+        let mut told = self.told().get(bridge).cloned().unwrap_or_default();
+        change(&mut told);
+        let (config, refused) = self.config(&told);
+        self.bridges.reconfigure(bridge, config).map_err(text)?;
+        self.told().insert(bridge.to_owned(), told);
+        match refused.is_empty() {
+            true => Ok(()),
+            false => Err(format!("controllers: {}", refused.join("; "))),
+        }
+    }
+}
+
+/// An id of the bridge's name, the same after every start: FNV's sum, made an address that is administered locally.
+fn default_id(name: &str) -> u64 {
+    let sum = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    (sum & 0xfcff_ffff_ffff) | 0x0200_0000_0000
+}
+
+impl Switch for Below {
+    fn lacks(&self, feature: &Feature) -> Option<String> {
+        Some(match feature {
+            Feature::Interface(kind) if TYPES.contains(&kind.as_str()) => return None,
+            Feature::Interface(kind) if kind.starts_with("dpdk") => {
+                "DPDK's ports are not opened by the database yet".to_owned()
+            }
+            Feature::Interface(_) => format!("not there; there are {}", TYPES.join(", ")),
+            Feature::Vlan => "VLANs of ports are not built yet; entries can do the same".to_owned(),
+            Feature::FloodVlans
+            | Feature::MacTableSize
+            | Feature::MacAging
+            | Feature::ForwardBpdu => "NORMAL has no such setting yet".to_owned(),
+            Feature::Address | Feature::Mtu => "not set yet: ip(8) does".to_owned(),
+            _ => "not built yet".to_owned(),
+        })
+    }
+
+    fn interface_types(&self) -> Vec<String> {
+        TYPES.map(str::to_owned).to_vec()
+    }
+
+    fn capabilities(&self) -> BTreeMap<String, String> {
+        let all = [
+            ("recirc", "true"),
+            ("ct_state", "true"),
+            ("ct_zone", "true"),
+            ("ct_mark", "true"),
+            ("ct_label", "true"),
+            ("ct_state_nat", "true"),
+            ("ct_timeout", "false"),
+            ("lb_output_action", "false"),
+        ];
+        all.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect()
+    }
+
+    fn add_bridge(&self, bridge: &BridgeSettings) -> Result<(), String> {
+        let told = Told { settings: bridge.clone(), ..Told::default() };
+        self.bridges.add(self.config(&told).0).map_err(text)?;
+        self.told().insert(bridge.name.clone(), told);
+        Ok(())
+    }
+
+    fn set_bridge(&self, bridge: &BridgeSettings) -> Result<(), String> {
+        self.change(&bridge.name, |told| told.settings = bridge.clone())
+    }
+
+    fn remove_bridge(&self, bridge: &str) -> Result<(), String> {
+        self.bridges.remove(bridge).map_err(text)?;
+        self.told().remove(bridge);
+        Ok(())
+    }
+
+    fn add_interface(
+        &self,
+        bridge: &str,
+        number: u32,
+        interface: &InterfaceSettings,
+    ) -> Result<(), String> {
+        let name = interface.name.clone();
+        let kind = match interface.kind.as_str() {
+            "system" => Kind::AfPacket(name.clone()),
+            "internal" => Kind::Internal(name.clone()),
+            "tap" => Kind::Tap(name.clone()),
+            "patch" => Kind::Patch(interface.options.get("peer").cloned().unwrap_or_default()),
+            other => return Err(format!("interface type {other} is not there")),
+        };
+        let config = PortConfig { number: Some(to_switch(number)), ..PortConfig::new(&name, kind) };
+        self.bridges
+            .add_port(bridge, config)
+            .map_err(|error| format!("could not open network device {name} ({error})"))?;
+        if let Some(told) = self.told().get_mut(bridge) {
+            told.interfaces.insert(name, interface.clone());
+        }
+        Ok(())
+    }
+
+    fn set_interface(&self, bridge: &str, interface: &InterfaceSettings) -> Result<(), String> {
+        // What could change is lacking, so it never comes here but for keys that mean nothing.
+        if let Some(told) = self.told().get_mut(bridge) {
+            told.interfaces.insert(interface.name.clone(), interface.clone());
+        }
+        Ok(())
+    }
+
+    fn remove_interface(&self, bridge: &str, interface: &str) -> Result<(), String> {
+        self.bridges.remove_port(bridge, interface).map_err(text)?;
+        if let Some(told) = self.told().get_mut(bridge) {
+            told.interfaces.remove(interface);
+        }
+        Ok(())
+    }
+
+    fn set_port(&self, _bridge: &str, _port: &PortSettings) -> Result<(), String> {
+        // All that a port could be told is lacking, and refused before.
+        Ok(())
+    }
+
+    fn remove_port(&self, _bridge: &str, _port: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn set_mirrors(&self, _bridge: &str, mirrors: &[MirrorSettings]) -> Result<(), String> {
+        match mirrors.is_empty() {
+            true => Ok(()),
+            false => Err("mirrors are not built yet".to_owned()),
+        }
+    }
+
+    fn set_controllers(
+        &self,
+        bridge: &str,
+        controllers: &[ControllerSettings],
+    ) -> Result<(), String> {
+        self.change(bridge, |told| told.controllers = controllers.to_vec())
+    }
+
+    fn set_forwarding(&self, forwards: bool) {
+        for bridge in self.bridges.all() {
+            bridge.switch().set_receiving(forwards);
+        }
+    }
+
+    fn settle(&self) {
+        for bridge in self.bridges.all() {
+            bridge.switch().sync();
+        }
+    }
+
+    fn bridges(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.bridges.all().iter().map(|bridge| bridge.name().to_owned()).collect();
+        names.sort();
+        names
+    }
+
+    fn ports(&self, bridge: &str) -> Vec<Listed> {
+        let Ok(found) = self.found(bridge) else { return Vec::new() };
+        let told = self.told().get(bridge).cloned().unwrap_or_default();
+        let one = |(number, name): (u32, String)| {
+            let settings = told.interfaces.get(&name).cloned().unwrap_or_default();
+            Listed {
+                number: of_switch(number),
+                below: of_switch(number),
+                kind_is_patch: settings.kind == "patch",
+                kind: settings.kind,
+                options: settings.options,
+                name,
+            }
+        };
+        let mut ports: Vec<Listed> = found.status().ports.into_iter().map(one).collect();
+        ports.sort_by(|a, b| a.name.cmp(&b.name));
+        ports
+    }
+
+    fn looked_up(&self) -> u64 {
+        let received = |bridge: &Arc<Bridge>| {
+            let ports = bridge.switch().port_counters();
+            ports.iter().map(|(_, counters, _)| counters.rx_packets).sum::<u64>()
+        };
+        self.bridges.all().iter().map(received).sum()
+    }
+
+    fn bridge(&self, bridge: &str) -> Option<BridgeView> {
+        let status = self.bridges.get(bridge)?.status();
+        let most = of_pipeline::lower::ProgramConfig::default().normal_capacity;
+        let stations = (status.stations as u64, u64::from(most));
+        Some(BridgeView { datapath_id: status.datapath_id.unwrap_or(0), stations })
+    }
+
+    fn interface(&self, bridge: &str, interface: &str) -> Option<InterfaceView> {
+        let port = self.bridges.get(bridge)?.port(interface).ok()?;
+        Some(interface::view(&port))
+    }
+
+    fn interfaces(&self, bridge: &str) -> BTreeMap<String, InterfaceView> {
+        let Some(found) = self.bridges.get(bridge) else { return BTreeMap::new() };
+        let ports = found.ports().into_iter();
+        ports.map(|port| (port.config.name.clone(), interface::view(&port))).collect()
+    }
+
+    fn controllers(&self, bridge: &str) -> BTreeMap<String, ControllerView> {
+        let Some(found) = self.bridges.get(bridge) else { return BTreeMap::new() };
+        let states = found.controller_states();
+        let told = self.told().get(bridge).cloned().unwrap_or_default();
+        let view = |one: &ControllerSettings| {
+            let target = one.target.parse::<of_channel::Target>().ok().map(|one| one.to_string());
+            let state = states.iter().find(|state| Some(&state.target) == target.as_ref());
+            let connected = state.is_some_and(|state| state.connected);
+            let role = state.and_then(|state| state.role).map(|role| match role {
+                Role::Master => "master",
+                Role::Slave => "slave",
+                Role::Equal | Role::NoChange => "other",
+            });
+            let word = if connected { "ACTIVE" } else { "BACKOFF" };
+            let status = BTreeMap::from([("state", word.to_owned())]);
+            (one.target.clone(), ControllerView { connected, role, status })
+        };
+        told.controllers.iter().map(view).collect()
+    }
+
+    fn stations(&self, bridge: &str) -> Result<Vec<Station>, String> {
+        let stations = self.found(bridge)?.stations().into_iter();
+        let one = |station: control::bridges::Station| Station {
+            port: of_switch(station.port),
+            vlan: station.vlan,
+            mac: Mac(station.mac),
+            age_s: Some(station.age.as_secs()),
+        };
+        Ok(stations.map(one).collect())
+    }
+
+    fn flush_stations(&self, bridge: Option<&str>) -> Result<(), String> {
+        let chosen = match bridge {
+            Some(bridge) => vec![self.found(bridge)?],
+            None => self.bridges.all(),
+        };
+        for bridge in chosen {
+            bridge.flush_stations();
+        }
+        Ok(())
+    }
+
+    fn add_station(&self, _: &str, _: &str, _: u16, _: Mac) -> Result<(), String> {
+        Err("addresses that stay are not there yet; a flow entry can do the same".to_owned())
+    }
+
+    fn remove_station(&self, _: &str, _: u16, _: Mac) -> Result<(), String> {
+        Err("single addresses are not forgotten yet; fdb/flush forgets all of a bridge".to_owned())
+    }
+
+    fn flows(&self, bridge: &str) -> Result<Vec<String>, String> {
+        let found = self.found(bridge)?;
+        let openflow = found.openflow().ok_or("it runs a P4 program")?;
+        let agent = openflow.agent();
+        let mut lines = Vec::new();
+        for table in 0..agent.flows().tables() {
+            let Ok(table) = u8::try_from(table) else { break };
+            for (_, flow) in agent.flows().iter(table) {
+                let stats = FlowStats {
+                    table_id: openflow::TableId(table),
+                    age: openflow::Age::default(),
+                    priority: flow.priority,
+                    idle_timeout: flow.idle_timeout,
+                    hard_timeout: flow.hard_timeout,
+                    flags: flow.flags,
+                    importance: flow.importance,
+                    cookie: flow.cookie,
+                    packet_count: 0,
+                    byte_count: 0,
+                    uncounted: flow.uncounted,
+                    matching: flow.matching.clone(),
+                    instructions: flow.instructions.clone(),
+                };
+                lines.push(openflow::syntax::print_flow(&stats, Version::V15, false));
+            }
+        }
+        Ok(lines)
+    }
+
+    fn trace(&self, bridge: &str, flow: &str, packet: Option<&[u8]>) -> Result<String, String> {
+        let found = self.found(bridge)?;
+        let described = openflow::syntax::parse_packet(flow)
+            .map_err(|error| format!("Bad openflow flow syntax: {flow}: {error}"))?;
+        let in_port = described.in_port.map_or(NUMBER_LOCAL, to_switch);
+        let bytes = packet.unwrap_or(&described.bytes);
+        let answer = trace(found.switch(), in_port, bytes);
+        let rule = "-".repeat(bridge.len() + 10);
+        let outputs: Vec<String> =
+            answer.outputs.iter().map(|output| of_switch(output.port).to_string()).collect();
+        let actions = if outputs.is_empty() { "drop".to_owned() } else { outputs.join(",") };
+        let steps = Trace::text(&answer);
+        Ok(format!(
+            "Flow: {flow}\n\nbridge(\"{bridge}\")\n{rule}\n{steps}\nDatapath actions: {actions}\n"
+        ))
+    }
+
+    fn reconnect(&self, _bridge: Option<&str>) -> Result<(), String> {
+        Err("connections are not made anew on demand yet; ovs-vsctl del-controller and set-controller do".to_owned())
+    }
+
+    fn ask(&self, family: &str, words: &[&str]) -> Result<String, String> {
+        match (family, words) {
+            ("bond", ["list"]) => Ok("bond\ttype\trecircID\tmembers\n".to_owned()),
+            ("bond", ["show"]) | ("lacp", ["show" | "show-stats"]) => Ok(String::new()),
+            ("qos", ["show", interface]) => Ok(format!("QoS not configured on {interface}\n")),
+            ("qos", ["show-types", _]) => Ok(String::new()),
+            ("bond", _) => Err("bonds are not built yet".to_owned()),
+            ("lacp", _) => Err("LACP is not built yet".to_owned()),
+            _ => Err(format!("{family}: not built yet")),
+        }
+    }
+
+    fn connections(&self) -> &dyn Connections {
+        &self.trackers
+    }
+
+    fn counts(&self) -> Vec<(String, u64)> {
+        let mut sums = BTreeMap::new();
+        for bridge in self.bridges.all() {
+            for (name, count) in bridge.switch().tallies() {
+                *sums.entry(name.to_owned()).or_default() += count;
+            }
+        }
+        sums.into_iter().collect()
+    }
+
+    fn usage(&self) -> Vec<(String, u64)> {
+        let list = self.bridges.list();
+        let sum = |of: fn(&control::bridges::BridgeStatus) -> usize| {
+            list.iter().map(of).sum::<usize>() as u64
+        };
+        vec![
+            ("ports".to_owned(), sum(|bridge| bridge.ports.len())),
+            ("rules".to_owned(), sum(|bridge| bridge.flows)),
+            ("stations".to_owned(), sum(|bridge| bridge.stations)),
+        ]
+    }
+}

@@ -1,0 +1,125 @@
+//! What the database asks for, as types: one file for each table.
+//!
+//! In: a [`Database`] of the columns in [`columns`], and what the switch lacks. Out: settings that the switch can have, and
+//! beside them what was asked for and is not done. Such a [`Notes`] goes back to the row that asked.
+//!
+//! Holds true: the same database gives the same settings; nothing in a row is dropped without a note. A column that a
+//! newer schema adds is not followed, so it is not known here.
+
+pub mod bridge;
+pub mod columns;
+pub mod controller;
+pub mod datapath;
+pub mod flow_table;
+pub mod interface;
+pub mod mirror;
+pub mod notes;
+pub mod port;
+pub mod qos;
+pub mod root;
+#[cfg(test)]
+mod tests;
+
+use crate::switch::Feature;
+use bridge::Bridge;
+use notes::Notes;
+use ovsdb::{Database, Uuid};
+use port::Port;
+use root::Root;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// All that the database asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Desired {
+    /// The row of `Open_vSwitch`.
+    pub root: Option<Root>,
+    /// Bridges by name.
+    pub bridges: BTreeMap<String, Bridge>,
+}
+
+/// Reads rows, and knows what the switch lacks.
+pub struct Reader<'a> {
+    pub(crate) database: &'a Database,
+    lacks: &'a dyn Fn(&Feature) -> Option<String>,
+    /// Ports as they were read before, and rows that have changed since.
+    known: BTreeMap<Uuid, Arc<Port>>,
+    changed: BTreeSet<Uuid>,
+}
+
+impl Reader<'_> {
+    /// A port. One whose rows are as they were is not read again: among thousands a few change at a time.
+    pub(crate) fn port(&self, uuid: Uuid) -> Option<Arc<Port>> {
+        let row = self.database.row("Port", uuid)?;
+        let mut rows = std::iter::once(uuid).chain(row.uuids("interfaces"));
+        let same = |row: Uuid| !self.changed.contains(&row);
+        // Queues have rows of their own, and rows of theirs.
+        if row.uuids("qos").next().is_none()
+            && rows.all(same)
+            && let Some(known) = self.known.get(&uuid)
+        {
+            return Some(known.clone());
+        }
+        Some(Arc::new(Port::of(self, uuid, row)))
+    }
+
+    /// The switch can do it. If it cannot, that is noted.
+    pub(crate) fn can(&self, notes: &mut Notes, feature: Feature) -> bool {
+        match (self.lacks)(&feature) {
+            None => true,
+            Some(why) => {
+                notes.add(format!("{feature}: {why}"));
+                false
+            }
+        }
+    }
+}
+
+impl Desired {
+    /// From a database, for a switch that lacks what `lacks` says.
+    pub fn of(database: &Database, lacks: &dyn Fn(&Feature) -> Option<String>) -> Desired {
+        Desired::after(database, lacks, None)
+    }
+
+    /// The same, faster where it is known what an earlier database asked for.
+    pub fn after(
+        database: &Database,
+        lacks: &dyn Fn(&Feature) -> Option<String>,
+        before: Option<(&Database, &Desired)>,
+    ) -> Desired {
+        let mut reader =
+            Reader { database, lacks, known: BTreeMap::new(), changed: BTreeSet::new() };
+        if let Some((before, desired)) = before {
+            reader.changed =
+                database.changes(before).into_iter().map(|(_, uuid, _)| uuid).collect();
+            let ports = desired.bridges.values().flat_map(|bridge| bridge.ports.values());
+            let known = ports.filter_map(|port| Some((port.uuid?, port.clone())));
+            reader.known = known.collect();
+        }
+        let Some((uuid, row)) = database.only("Open_vSwitch") else { return Desired::default() };
+        let bridges = row
+            .uuids("bridges")
+            .filter_map(|uuid| Some(Bridge::of(&reader, uuid, database.row("Bridge", uuid)?)))
+            .map(|bridge| (bridge.settings.name.clone(), bridge))
+            .collect();
+        Desired { root: Some(Root::of(&reader, uuid, row)), bridges }
+    }
+
+    /// Everything that was asked for and is not done, with the row's name in front.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        self.bridges.values().flat_map(|bridge| {
+            let name = &bridge.settings.name;
+            let own = bridge.notes.iter().map(move |note| format!("bridge {name}: {note}"));
+            let ports = bridge.ports.values().flat_map(|port| {
+                let name = &port.settings.name;
+                let own = port.notes.iter().map(move |note| format!("port {name}: {note}"));
+                own.chain(port.interfaces.values().flat_map(|interface| {
+                    let name = &interface.settings.name;
+                    let notes = interface.notes.iter();
+                    notes.map(move |note| format!("interface {name}: {note}"))
+                }))
+            });
+            own.chain(ports)
+        })
+    }
+}

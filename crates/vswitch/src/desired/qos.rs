@@ -1,0 +1,87 @@
+//! `QoS` and `Queue`: what a port may send, and in which shares.
+
+use super::Reader;
+use super::notes::Notes;
+use crate::switch::Feature;
+use ovsdb::{Atom, Datum, Row};
+use std::collections::BTreeMap;
+
+/// Egress queues of a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QosSettings {
+    /// `linux-htb` and so on.
+    pub kind: String,
+    /// The port's rate in bits a second.
+    pub rate_max: Option<u64>,
+    /// Queues by number.
+    pub queues: BTreeMap<u32, QueueSettings>,
+    /// Other keys, for types that have more.
+    pub others: BTreeMap<String, String>,
+}
+
+/// A queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// Guaranteed, in bits a second.
+    pub rate_min: Option<u64>,
+    /// At most, in bits a second.
+    pub rate_max: Option<u64>,
+    /// At once, in bits.
+    pub burst: Option<u64>,
+    /// The lower, the earlier it gets what nobody is guaranteed.
+    pub priority: Option<u32>,
+}
+
+impl QosSettings {
+    /// What a port's row asks for, if the switch has it. `linux-noop` and no type ask for nothing.
+    pub(crate) fn of(reader: &Reader<'_>, port: &Row, notes: &mut Notes) -> Option<QosSettings> {
+        let uuid = port.uuids("qos").next()?;
+        let row = reader.database.row("QoS", uuid)?;
+        let kind = row.text("type").unwrap_or_default();
+        if ["", "linux-noop"].contains(&kind) || !reader.can(notes, Feature::Qos(kind.to_owned())) {
+            return None;
+        }
+        let mut settings = QosSettings { kind: kind.to_owned(), ..Default::default() };
+        settings.rate_max = number(row, "max-rate", "qos", notes);
+        if let Some(Datum::Map(map)) = row.get("other_config") {
+            let pairs = map.iter().map(|(key, value)| (key.to_string(), value.to_string()));
+            settings.others = pairs.filter(|(key, _)| key != "max-rate").collect();
+        }
+        let Some(Datum::Map(queues)) = row.get("queues") else { return Some(settings) };
+        for (id, uuid) in queues {
+            let (Atom::Integer(id), Atom::Uuid(uuid)) = (id, uuid) else { continue };
+            let (Ok(id), Some(row)) = (u32::try_from(*id), reader.database.row("Queue", *uuid))
+            else {
+                continue;
+            };
+            settings.queues.insert(id, QueueSettings::of(id, row, notes));
+        }
+        Some(settings)
+    }
+}
+
+impl QueueSettings {
+    fn of(id: u32, row: &Row, notes: &mut Notes) -> QueueSettings {
+        let place = format!("queue {id}");
+        if row.integer("dscp").is_some() {
+            notes.add(format!(
+                "{place}: dscp: packets of a queue are not marked; set_field does that"
+            ));
+        }
+        QueueSettings {
+            rate_min: number(row, "min-rate", &place, notes),
+            rate_max: number(row, "max-rate", &place, notes),
+            burst: number(row, "burst", &place, notes),
+            priority: number(row, "priority", &place, notes),
+        }
+    }
+}
+
+fn number<T: std::str::FromStr>(row: &Row, key: &str, place: &str, notes: &mut Notes) -> Option<T> {
+    let text = row.key("other_config", key)?;
+    let value = text.parse().ok();
+    if value.is_none() {
+        notes.add(format!("{place}: {key} {text} is no number"));
+    }
+    value
+}

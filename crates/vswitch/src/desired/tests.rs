@@ -1,0 +1,159 @@
+use super::*;
+use crate::desired::port::VlanMode;
+use crate::switch::Mac;
+use crate::testing::{database, map, rows};
+use serde_json::{Value as Json, json};
+
+fn all_there(_: &Feature) -> Option<String> {
+    None
+}
+
+/// A bridge `br0` of one port `p1` with one interface of the same name.
+fn with(bridge: Json, port: Json, interface: Json) -> Vec<(&'static str, u128, Json)> {
+    let mut all = vec![
+        ("Open_vSwitch", 1, json!({"bridges": rows(&[2]), "next_cfg": 3})),
+        ("Bridge", 2, json!({"name": "br0", "ports": rows(&[3])})),
+        ("Port", 3, json!({"name": "p1", "interfaces": rows(&[4])})),
+        ("Interface", 4, json!({"name": "p1"})),
+    ];
+    for ((_, _, row), more) in all[1..].iter_mut().zip([bridge, port, interface]) {
+        for (column, value) in more.as_object().expect("columns") {
+            row[column] = value.clone();
+        }
+    }
+    all
+}
+
+fn read(all: &[(&str, u128, Json)]) -> Bridge {
+    Desired::of(&database(all), &all_there).bridges["br0"].clone()
+}
+
+#[test]
+fn a_bridge_has_its_own_port_and_those_of_its_rows() {
+    let bridge = read(&with(json!({}), json!({}), json!({"ofport_request": 7, "ofport": 5})));
+    assert_eq!(bridge.ports.keys().collect::<Vec<_>>(), ["br0", "p1"]);
+    let own = &bridge.ports["br0"].interfaces["br0"];
+    assert_eq!((own.settings.kind.as_str(), own.fixed("br0")), ("internal", Some(65534)));
+    let p1 = &bridge.ports["p1"].interfaces["p1"];
+    assert_eq!((p1.request, p1.last, p1.settings.kind.as_str()), (Some(7), Some(5), "system"));
+    assert_eq!(bridge.notes.line(), None);
+}
+
+#[test]
+fn settings_of_a_bridge_are_read_within_their_bounds() {
+    let config = map(&[
+        ("datapath-id", "00000000000000aa"),
+        ("hwaddr", "02:00:00:00:00:01"),
+        ("mac-table-size", "100"),
+        ("mac-aging-time", "5"),
+        ("forward-bpdu", "true"),
+    ]);
+    let columns = json!({"other_config": config, "fail_mode": "secure", "protocols": ["set", ["OpenFlow12", "OpenFlow13"]]});
+    let bridge = read(&with(columns, json!({}), json!({})));
+    let settings = &bridge.settings;
+    assert_eq!(settings.datapath_id, Some(0xaa));
+    assert_eq!(settings.address, Some(Mac([2, 0, 0, 0, 0, 1])));
+    assert_eq!((settings.stations_max, settings.station_age_s), (Some(100), Some(15)));
+    assert!(settings.forwards_bpdu && settings.secure);
+    assert_eq!(settings.protocols.iter().collect::<Vec<_>>(), ["OpenFlow13"]);
+    assert_eq!(bridge.notes.line().as_deref(), Some("protocols: OpenFlow12 is not spoken"));
+}
+
+#[test]
+fn what_is_wrong_or_never_done_is_noted() {
+    let config =
+        map(&[("datapath-id", "xyz"), ("hwaddr", "01:00:00:00:00:01"), ("mac-aging-time", "long")]);
+    let columns = json!({"other_config": config, "stp_enable": true, "datapath_type": "odd"});
+    let bridge = read(&with(columns, json!({"mac": "02:00:00:00:00:01"}), json!({"cfm_mpid": 1})));
+    let notes = bridge.notes.line().expect("notes");
+    for word in [
+        "datapath-id xyz",
+        "hwaddr 01:00",
+        "mac-aging-time long",
+        "stp_enable",
+        "datapath_type odd",
+    ] {
+        assert!(notes.contains(word), "{word}: {notes}");
+    }
+    assert!(bridge.notes.refused().expect("refused").contains("datapath_type"));
+    let port = &bridge.ports["p1"];
+    assert!(port.notes.line().expect("a note").contains("mac 02:00"));
+    assert!(port.interfaces["p1"].notes.line().expect("a note").contains("cfm_mpid"));
+}
+
+#[test]
+fn a_port_without_a_mode_is_an_access_port_if_it_has_a_tag() {
+    let vlan =
+        |port: Json| read(&with(json!({}), port, json!({}))).ports["p1"].settings.vlan.clone();
+    assert_eq!(vlan(json!({})), port::Vlan::default());
+    let access = vlan(json!({"tag": 10, "trunks": ["set", [1, 2]]}));
+    assert_eq!((access.mode, access.tag, access.trunks.len()), (VlanMode::Access, Some(10), 0));
+    let trunk = vlan(json!({"trunks": ["set", [1, 2]]}));
+    assert_eq!((trunk.mode, trunk.tag, trunk.trunks.len()), (VlanMode::Trunk, None, 2));
+    let native = vlan(json!({"tag": 3, "trunks": 1, "vlan_mode": "native-untagged"}));
+    assert_eq!((native.mode, native.trunks.len()), (VlanMode::NativeUntagged, 2));
+    let tunnel = vlan(json!({"tag": 3, "cvlans": 1, "vlan_mode": "dot1q-tunnel"}));
+    assert!(tunnel.mode == VlanMode::Tunnel && tunnel.service_tag && tunnel.customers.len() == 1);
+}
+
+#[test]
+fn what_would_do_harm_without_a_feature_refuses_its_port() {
+    let lacks = |_: &Feature| Some("not there".to_owned());
+    let read = |all: &[(&str, u128, Json)]| {
+        Desired::of(&database(all), &lacks).bridges["br0"].ports["p1"].clone()
+    };
+    let vlan = read(&with(json!({}), json!({"tag": 10}), json!({})));
+    assert_eq!(vlan.notes.refused(), Some("VLAN modes: not there"));
+    let mut bond = with(json!({}), json!({"interfaces": rows(&[4, 5])}), json!({}));
+    bond.push(("Interface", 5, json!({"name": "p2"})));
+    assert_eq!(read(&bond).notes.refused(), Some("bonds: not there"));
+    let plain =
+        read(&with(json!({}), json!({}), json!({"ingress_policing_rate": 5, "type": "odd"})));
+    assert_eq!(plain.notes.refused(), None);
+    let interface = &plain.interfaces["p1"];
+    assert_eq!(interface.notes.refused(), Some("interface type odd: not there"));
+    assert!(interface.notes.line().expect("notes").contains("ingress policing: not there"));
+}
+
+#[test]
+fn a_patch_port_needs_a_peer_that_is_another() {
+    let refused = |options: Json| {
+        let all = with(json!({}), json!({}), json!({"type": "patch", "options": options}));
+        let bridge = read(&all);
+        bridge.ports["p1"].interfaces["p1"].notes.refused().map(str::to_owned)
+    };
+    assert!(refused(map(&[])).expect("refused").contains("needs options:peer"));
+    assert!(refused(map(&[("peer", "p1")])).expect("refused").contains("its own peer"));
+    assert_eq!(refused(map(&[("peer", "p2")])), None);
+}
+
+#[test]
+fn mirrors_queues_controllers_and_tables_hang_at_their_rows() {
+    let columns = json!({
+        "mirrors": rows(&[5, 6]), "controller": rows(&[7]), "flow_tables": ["map", [[0, ["uuid", crate::testing::uuid(8).to_string()]]]],
+    });
+    let mut all = with(columns, json!({"qos": rows(&[9])}), json!({}));
+    all.extend([
+        ("Mirror", 5, json!({"name": "m", "select_all": true, "output_port": rows(&[3])})),
+        ("Mirror", 6, json!({"name": "n", "select_src_port": rows(&[3])})),
+        ("Controller", 7, json!({"target": "tcp:127.0.0.1", "controller_rate_limit": 1000})),
+        ("Flow_Table", 8, json!({"flow_limit": 10, "overflow_policy": "evict"})),
+        (
+            "QoS",
+            9,
+            json!({"type": "linux-htb", "other_config": map(&[("max-rate", "1000000")]),
+            "queues": ["map", [[1, ["uuid", crate::testing::uuid(10).to_string()]]]]}),
+        ),
+        ("Queue", 10, json!({"other_config": map(&[("min-rate", "5000"), ("priority", "x")])})),
+    ]);
+    let bridge = read(&all);
+    assert_eq!(bridge.mirrors.len(), 1, "one has no output");
+    assert_eq!(bridge.mirrors[0].settings.to_port.as_deref(), Some("p1"));
+    assert!(bridge.notes.line().expect("a note").contains("mirror n: output_port or output_vlan"));
+    assert_eq!(bridge.controllers[0].settings.rate, Some((1000, 250)));
+    assert!(bridge.settings.tables[&0].evicts && bridge.settings.tables[&0].limit == Some(10));
+    let port = &bridge.ports["p1"];
+    let qos = port.settings.qos.as_ref().expect("queues");
+    assert_eq!((qos.rate_max, qos.queues[&1].rate_min), (Some(1_000_000), Some(5000)));
+    assert!(port.notes.line().expect("a note").contains("queue 1: priority x is no number"));
+}

@@ -1,0 +1,28 @@
+//! `Bridge`: its datapath id, and what of it is not done.
+
+use super::{Report, Rows, controller, maybe, port, unsupported};
+use crate::desired::bridge::Bridge;
+use ovsdb::Datum;
+
+/// What `datapath_version` says.
+const VERSION: &str = concat!("millrace ", env!("CARGO_PKG_VERSION"));
+
+pub(super) fn report(report: &Report<'_>, bridge: &Bridge, rows: &mut Rows) {
+    let name = &bridge.settings.name;
+    let view = report.views.bridges.get(name);
+    let refusal = report.refusals.bridges.get(name);
+    let columns = vec![
+        ("datapath_id", maybe(view.map(|view| format!("{:016x}", view.datapath_id)))),
+        ("datapath_version", Datum::from(if view.is_some() { VERSION } else { "" })),
+        ("status", Datum::map(unsupported(bridge.notes.line(), refusal))),
+    ];
+    rows.put("Bridge", bridge.uuid, columns);
+    let due = |name: &String| report.only.is_none_or(|only| only.contains(name));
+    for (_, one) in bridge.ports.iter().filter(|(name, _)| due(name)) {
+        port::report(report, bridge, one, rows);
+    }
+    let views = report.views.controllers.get(name);
+    for one in &bridge.controllers {
+        controller::report(one, views.and_then(|all| all.get(&one.settings.target)), rows);
+    }
+}

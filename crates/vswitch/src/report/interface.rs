@@ -1,0 +1,76 @@
+//! `Interface`: its number, its error, its link, its counters.
+
+use super::{Report, Rows, integer, maybe};
+use crate::desired::bridge::Bridge;
+use crate::desired::interface::Interface;
+use crate::desired::port::Port;
+use crate::switch::InterfaceView;
+use ovsdb::Datum;
+
+pub(super) fn report(
+    report: &Report<'_>,
+    bridge: &Bridge,
+    port: &Port,
+    interface: &Interface,
+    rows: &mut Rows,
+) {
+    let Some(uuid) = interface.uuid else { return };
+    let name = &interface.settings.name;
+    let has = report.actual.bridges.get(&bridge.settings.name);
+    let number = has.and_then(|has| has.interfaces.get(name)).map(|open| open.number);
+    let view = report.views.interfaces.get(name).filter(|_| number.is_some());
+    let error = error(report, bridge, port, interface);
+    let mut columns =
+        vec![("ofport", Datum::from(number.map_or(-1, i64::from))), ("error", maybe(error))];
+    columns.extend(link(view));
+    // A new interface's are written at once.
+    let row = report.database.row("Interface", uuid);
+    let none = row.and_then(|row| row.get("statistics")).is_some_and(Datum::is_empty);
+    if report.statistics || view.is_none() || none {
+        let counters = view.into_iter().flat_map(|view| &view.statistics);
+        let counters = counters.map(|(key, value)| (*key, integer(*value)));
+        columns.push(("statistics", Datum::map(counters)));
+    }
+    rows.put("Interface", uuid, columns);
+}
+
+/// Why it is not open, or what it lacks; of its port and bridge, too, since these have no such column and `ovs-vsctl show`
+/// prints this one.
+fn error(
+    report: &Report<'_>,
+    bridge: &Bridge,
+    port: &Port,
+    interface: &Interface,
+) -> Option<String> {
+    let name = &interface.settings.name;
+    let refusals = report.refusals;
+    let whole = bridge.notes.refused().or(port.notes.refused()).or(interface.notes.refused());
+    let refused = whole
+        .map(str::to_owned)
+        .or_else(|| refusals.bridges.get(&bridge.settings.name).cloned())
+        .or_else(|| refusals.interfaces.get(name).cloned())
+        .or_else(|| refusals.ports.get(&port.settings.name).cloned());
+    refused.or_else(|| {
+        let notes: Vec<&str> = interface.notes.iter().chain(port.notes.iter()).collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
+    })
+}
+
+fn link(view: Option<&InterfaceView>) -> Vec<(&'static str, Datum)> {
+    let word = |up: bool| if up { "up" } else { "down" };
+    let status = view.into_iter().flat_map(|view| view.status.clone());
+    vec![
+        ("admin_state", maybe(view.map(|view| word(view.up)))),
+        ("link_state", maybe(view.map(|view| word(view.carrier)))),
+        ("link_resets", maybe(view.map(|view| integer(view.link_resets)))),
+        ("link_speed", maybe(view.and_then(|view| view.speed).map(integer))),
+        (
+            "duplex",
+            maybe(view.and_then(|view| view.full_duplex).map(|f| if f { "full" } else { "half" })),
+        ),
+        ("mtu", maybe(view.and_then(|view| view.mtu).map(i64::from))),
+        ("mac_in_use", maybe(view.and_then(|view| view.mac).map(|mac| mac.to_string()))),
+        ("ifindex", maybe(view.and_then(|view| view.ifindex).map(i64::from))),
+        ("status", Datum::map(status)),
+    ]
+}
