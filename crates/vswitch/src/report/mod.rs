@@ -56,12 +56,15 @@ pub struct Report<'a> {
     pub machine: Option<BTreeMap<String, String>>,
 }
 
-/// Columns of rows.
+/// Columns of a row, by name.
+type Columns = Vec<(&'static str, Datum)>;
+
+/// Columns of rows, each by its table and number.
 #[derive(Default)]
-struct Rows(Vec<(&'static str, Uuid, Vec<(&'static str, Datum)>)>);
+struct Rows(Vec<(&'static str, Uuid, Columns)>);
 
 impl Rows {
-    fn put(&mut self, table: &'static str, uuid: Uuid, columns: Vec<(&'static str, Datum)>) {
+    fn put(&mut self, table: &'static str, uuid: Uuid, columns: Columns) {
         self.0.push((table, uuid, columns));
     }
 }
