@@ -99,9 +99,11 @@ fn malformed(version: Version, seed: u64) {
                     code => code,
                 };
                 let (error_type, number) = code.wire(version);
-                let nearest = match code.onf_v13() {
-                    // 1.3 has them as the ONF's.
-                    Some(_) if version == Version::V13 => code,
+                let nearest = match version {
+                    // Groups are Nicira's there, and so are their errors.
+                    Version::V10 if code.nicira_v10().is_some() => code,
+                    // It has them as the ONF's.
+                    Version::V13 if code.onf_v13().is_some() => code,
                     _ => ErrorCode::from_wire(version, error_type, number).unwrap(),
                 };
                 assert_eq!(errors[0].kind, ErrorKind::Code(nearest), "{bytes:x?}: {error}");
