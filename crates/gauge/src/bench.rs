@@ -1,195 +1,19 @@
-//! One switch on the bench: preparing it, repeating what was disturbed, running the modules.
+//! One switch on the bench: preparing it, and repeating what was disturbed.
 
-use crate::arrivals::Arrivals;
-use crate::calibrate;
 use crate::clock;
-use crate::control::{Control, Peer};
+use crate::control::{Control, packet_out};
 use crate::error::Error;
 use crate::expect::Makes;
-use crate::filter::Filter;
-use crate::latency::{Latency, Summary};
-use crate::lua::Script;
-use crate::module::Module;
+use crate::judge::{blindness, disturbing, strangers, wrongs};
 use crate::probe::{self, Probe};
-use crate::record::Recording;
-use crate::report::{
-    Ended, Finding, How, Machine, ModuleReport, REVISION, Report, Run, SCHEMA, SwitchUnderTest,
-    WIRE,
-};
-use crate::traffic::{
-    self, Capture, DRAIN_MAX, DataPort, Frames, Interrupt, Live, Odd, Plan, SLOT_NS, Turns,
-};
+use crate::run::{Finding, Run};
+use crate::settings::Settings;
+use crate::traffic::{self, Capture, DRAIN_MAX, DataPort, Live, Odd, Plan, SLOT_NS, Turns};
 use openflow::{
     Action, FieldId, FlowMod, Instruction, Match, Message, MultipartReplyBody,
-    MultipartRequestBody, PacketOut, PortNo, Version,
+    MultipartRequestBody, PortNo, Version,
 };
-use serde::{Serialize, Serializer};
-use std::sync::Arc;
 use std::time::Duration;
-
-/// What can be chosen.
-#[derive(Clone, Debug, Serialize)]
-pub struct Settings {
-    /// What all random choices begin from.
-    pub seed: u64,
-    /// Probes a second.
-    pub rate_pps: f64,
-    /// How they follow each other.
-    #[serde(serialize_with = "as_text")]
-    pub arrivals: Arrivals,
-    /// Probes of a run.
-    pub probes: u32,
-    /// Lengths of frames, in bytes, with the frame check sequence (RFC 2544 §9.1).
-    pub sizes: Vec<usize>,
-    /// Rules that are added at once.
-    pub batches: Vec<u32>,
-    /// Times that a batch is added anew to look at barriers.
-    pub barrier_rounds: u32,
-    /// Echo requests, and how many a second.
-    pub echoes: u32,
-    /// Likewise.
-    pub echo_pps: f64,
-    /// Packet-ins and packet-outs, and how many a second.
-    pub punts: u32,
-    /// Likewise.
-    pub punt_pps: f64,
-    /// More rates at which frames of each size are forwarded, in probes a second.
-    pub more_rates_pps: Vec<f64>,
-    /// Probes of the long run that looks for rare losses, and how many a second.
-    pub loss_probes: u32,
-    /// Likewise.
-    pub loss_pps: f64,
-    /// How long each trial of a search for a rate is, in milliseconds.
-    pub trial_ms: u32,
-    /// The highest rate that is searched, in frames a second.
-    pub rate_max_pps: f64,
-    /// The share of loss that the second search bears.
-    pub loss_goal: f64,
-    /// The highest rate of packet-ins and packet-outs that is searched.
-    pub punt_max_pps: f64,
-    /// Rules that are in the table before a batch is added.
-    pub occupancies: Vec<u32>,
-    /// Flow entries that are asked for while frames are forwarded.
-    pub polled_entries: u32,
-    /// How long rules are changed without a pause, in milliseconds.
-    pub update_ms: u32,
-    /// The latest that counters may be right after the last frame, in milliseconds.
-    pub fresh_max_ms: u32,
-    /// Rates of meters, in packets a second, and how long each is tried, in milliseconds.
-    pub meters_pps: Vec<u32>,
-    /// Likewise.
-    pub meter_ms: u32,
-    /// How often the link of a fast-failover group is taken away.
-    pub failovers: u32,
-    /// Active flows, for flow caches.
-    pub active_flows: Vec<u32>,
-    /// Masks, for flow caches of wildcards.
-    pub masks: Vec<u32>,
-    /// Frames a second for both, and for how long, in milliseconds.
-    pub cliff_pps: f64,
-    /// Likewise.
-    pub cliff_ms: u32,
-    /// A shell command that restarts the switch.
-    pub restart: Option<String>,
-    /// The switch's process on this machine, whose processor load is looked at.
-    pub switch_pid: Option<u32>,
-    /// Traffic of another's making, with its name.
-    #[serde(serialize_with = "names")]
-    pub described: Vec<(String, Arc<Frames>)>,
-    /// Modules of the user's own, asked after ours.
-    #[serde(serialize_with = "script_names")]
-    pub scripts: Vec<Script>,
-    /// Which frames are captured; others are as if they had not come out.
-    #[serde(serialize_with = "filter_text")]
-    pub filter: Option<Arc<Filter>>,
-    /// Where captured frames are written, too.
-    #[serde(skip)]
-    pub record: Option<Recording>,
-    /// How long rules that a barrier has confirmed are given all the same, in milliseconds.
-    pub settle_ms: u32,
-    /// How often a disturbed run is tried before it stands as invalid.
-    pub attempts: u32,
-    /// The share of probes that may miss their slot before a run is disturbed.
-    pub late_share_max: f64,
-    /// How often each module is asked.
-    pub repetitions: u32,
-    /// Ends the session, from outside.
-    #[serde(skip)]
-    pub interrupt: Interrupt,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            seed: 1,
-            rate_pps: 5000.0,
-            arrivals: Arrivals::Constant,
-            probes: 10_000,
-            sizes: vec![64, 512, 1518],
-            batches: vec![1, 10, 100],
-            barrier_rounds: 10,
-            echoes: 1000,
-            echo_pps: 500.0,
-            punts: 500,
-            punt_pps: 250.0,
-            more_rates_pps: Vec::new(),
-            loss_probes: 120_000,
-            loss_pps: 20_000.0,
-            trial_ms: 1000,
-            rate_max_pps: 200_000.0,
-            loss_goal: 0.005,
-            punt_max_pps: 20_000.0,
-            occupancies: vec![10, 1000, 10_000],
-            polled_entries: 1000,
-            update_ms: 2000,
-            fresh_max_ms: 2000,
-            meters_pps: vec![500, 2000],
-            meter_ms: 4000,
-            failovers: 3,
-            active_flows: vec![1, 100, 10_000, 1_000_000],
-            masks: vec![1, 4, 16, 64],
-            cliff_pps: 20_000.0,
-            cliff_ms: 2000,
-            restart: None,
-            switch_pid: None,
-            described: Vec::new(),
-            scripts: Vec::new(),
-            filter: None,
-            record: None,
-            settle_ms: 300,
-            attempts: 3,
-            late_share_max: 0.01,
-            repetitions: 1,
-            interrupt: Interrupt::default(),
-        }
-    }
-}
-
-impl Settings {
-    /// All rates at which frames are forwarded.
-    pub fn rates_pps(&self) -> Vec<f64> {
-        [self.rate_pps].into_iter().chain(self.more_rates_pps.iter().copied()).collect()
-    }
-}
-
-fn names<S: Serializer>(described: &[(String, Arc<Frames>)], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(described.iter().map(|(name, _)| name))
-}
-
-fn script_names<S: Serializer>(scripts: &[Script], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(scripts.iter().map(|script| &script.name))
-}
-
-fn filter_text<S: Serializer>(filter: &Option<Arc<Filter>>, to: S) -> Result<S::Ok, S::Error> {
-    match filter {
-        Some(filter) => to.serialize_some(filter.text()),
-        None => to.serialize_none(),
-    }
-}
-
-fn as_text<S: Serializer>(arrivals: &Arrivals, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(arrivals)
-}
 
 /// A switch under test, with our two ports wired to it.
 pub struct Bench {
@@ -205,12 +29,8 @@ pub struct Bench {
     /// What was odd in the traffic of the run in progress.
     odd: Odd,
     /// Runs of the module in progress, which stand even if it breaks.
-    done: Vec<Run>,
+    pub(crate) done: Vec<Run>,
 }
-
-/// Strangers' frames that do not yet disturb a run, and the share of its own from which on they do.
-const STRANGERS_MIN: u64 = 10;
-const STRANGERS_SHARE: f64 = 0.01;
 
 impl Bench {
     /// Puts a switch on the bench: all its flow entries are removed, and the wires are checked.
@@ -225,7 +45,12 @@ impl Bench {
         Ok(bench)
     }
 
-    fn unchecked(control: Control, input: DataPort, output: DataPort, settings: Settings) -> Bench {
+    pub(crate) fn unchecked(
+        control: Control,
+        input: DataPort,
+        output: DataPort,
+        settings: Settings,
+    ) -> Bench {
         let (odd, done) = (Odd::default(), Vec::new());
         let mut bench = Bench { control, input, output, settings, stream: 0, odd, done };
         bench.control.interrupt_by(bench.settings.interrupt.clone());
@@ -233,7 +58,7 @@ impl Bench {
     }
 
     /// Empties the switch, and checks that its ports are wired as we were told.
-    fn check(&mut self) -> Result<(), Error> {
+    pub(crate) fn check(&mut self) -> Result<(), Error> {
         self.control.clear()?;
         self.check_wire(false)?;
         self.check_wire(true)
@@ -401,9 +226,9 @@ impl Bench {
     }
 
     /// Waits for a port of ours whose link is gone, for at most so long; says whether both have theirs.
-    fn wait_for_links(&mut self, most: Duration) -> bool {
+    pub(crate) fn wait_for_links(&mut self, most: Duration) -> bool {
         let (input, output) = (&mut self.input, &mut self.output);
-        wait(most, || input.has_link() && output.has_link())
+        clock::wait(most, || input.has_link() && output.has_link())
     }
 
     fn check_wire(&mut self, of_input: bool) -> Result<(), Error> {
@@ -417,7 +242,7 @@ impl Bench {
             run_beside(control, far, near, &plan, Live::default(), |control, live| {
                 let probe = Probe { stream: plan.stream, seq: 0, due: clock::now() };
                 control.send(&packet_out(control.version(), number, probe))?;
-                wait(Duration::from_secs(2), || live.flows_seen() > 0);
+                clock::wait(Duration::from_secs(2), || live.flows_seen() > 0);
                 live.stop();
                 Ok(())
             })?;
@@ -460,107 +285,6 @@ impl Busy {
     }
 }
 
-/// Losses on our own side: they hide what the switch did.
-pub fn blindness(capture: &Capture) -> Vec<String> {
-    let mut reasons = Vec::new();
-    if capture.missed > 0 {
-        reasons
-            .push(format!("{} frames were lost on our side, captured too slowly", capture.missed));
-    }
-    if capture.refused > 0 {
-        reasons.push(format!("our port refused to send {} probes", capture.refused));
-    }
-    reasons.extend(disturbing(&capture.odd));
-    reasons
-}
-
-/// What else disturbs a run: links that went, and others that use the ports.
-fn disturbing(odd: &Odd) -> Vec<String> {
-    let mut reasons = Vec::new();
-    if odd.link_gone > 0 {
-        reasons.push("the link of one of our ports went down".to_string());
-    }
-    let strangers = odd.strangers() + odd.sent_by_others;
-    let share = odd.looked_at as f64 * STRANGERS_SHARE;
-    if strangers > STRANGERS_MIN && strangers as f64 > share {
-        reasons.push(format!("others used the ports: {}", strangers_told(odd)));
-    }
-    reasons
-}
-
-fn strangers_told(odd: &Odd) -> String {
-    let kinds = [
-        (odd.others, "probes of another run came out (another gauge, or a capture played back)"),
-        (odd.earlier, "probes of earlier runs came out"),
-        (odd.foreign, "frames came out that are no probes"),
-        (odd.sent_by_others, "frames were sent to the switch by others"),
-    ];
-    let there = kinds.iter().filter(|(n, _)| *n > 0);
-    there.map(|(n, what)| format!("{n} {what}")).collect::<Vec<_>>().join(", ")
-}
-
-fn strangers(odd: &Odd) -> Option<String> {
-    (odd.strangers() + odd.sent_by_others > 0).then(|| strangers_told(odd))
-}
-
-/// What is wrong with what came out, whatever was asked.
-fn wrongs(odd: &Odd) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut found = |what, n: u64, did: &str| {
-        if n > 0 {
-            let text = format!("{n} of {} frames {did}", odd.looked_at);
-            findings.push(Finding { what, text });
-        }
-    };
-    let fields = || {
-        let each = odd.fields.iter().map(|(name, n)| format!("{name} ({n})"));
-        each.collect::<Vec<_>>().join(", ")
-    };
-    // The same bit each time is no accident.
-    let stuck = odd.corrupted > 1 && odd.bit.is_some_and(|(_, same)| same);
-    let (corrupted, changed) = match stuck {
-        true => (0, odd.changed + odd.corrupted),
-        false => (odd.corrupted, odd.changed),
-    };
-    found("frames_doubled", odd.doubled, "came out more than once");
-    let text = format!("came out with a bit flipped, in {}", fields());
-    found("frames_corrupted", corrupted, &text);
-    let text = format!("came out other than the rule makes them; what differs: {}", fields());
-    found("frames_changed", changed, &text);
-    let text = "came out as they went in, though the rule changes them";
-    found("action_not_done", odd.undone, text);
-    let text = "came out, but what they are can no longer be read";
-    found("frames_unreadable", odd.unreadable, text);
-    let text = "came back at the port that sends them, which no rule names";
-    found("frames_returned", odd.returned, text);
-    findings
-}
-
-/// A packet-out of a shortest probe by one of the switch's ports.
-pub fn packet_out(version: Version, port: u32, probe: Probe) -> Message {
-    // 1.0 has no controller among the ports that a packet-out can come from (1.0.0 §5.3.6).
-    let in_port = if version == Version::V10 { PortNo::ANY } else { PortNo::CONTROLLER };
-    Message::PacketOut(PacketOut {
-        buffer_id: None,
-        in_port,
-        pipeline: Match::new(),
-        actions: vec![Action::output(PortNo(port))],
-        data: probe::frame(probe::LEN_MIN, 0, probe),
-    })
-}
-
-/// Waits until something is so, for at most so long; says whether it is.
-pub fn wait(most: Duration, mut so: impl FnMut() -> bool) -> bool {
-    let until = std::time::Instant::now() + most;
-    while !so() {
-        if std::time::Instant::now() >= until {
-            return false;
-        }
-        std::thread::sleep(Duration::from_micros(500));
-    }
-    true
-}
-
 fn run_beside<R>(
     control: &mut Control,
     input: &mut DataPort,
@@ -592,221 +316,4 @@ fn ports(control: &mut Control) -> Result<Vec<String>, Error> {
         }
     }
     Ok(descriptions.iter().map(|p| format!("{} ({})", p.port_no, p.name)).collect())
-}
-
-/// Measures one switch: calibration, then the modules in their order. `pair`: two ports joined back
-/// to back for the calibration. `progress` is told what happens, a line each.
-///
-/// All flow entries of the switch are removed before, between and after the modules. Whatever happens, the report
-/// tells what was measured until then, and how it ended ([`Report::ended`]).
-pub fn gauge(
-    peer: &Peer,
-    versions: &[Version],
-    (input, output): (DataPort, DataPort),
-    pair: Option<(&mut DataPort, &mut DataPort)>,
-    settings: Settings,
-    modules: &[&Module],
-    progress: &mut dyn FnMut(&str),
-) -> Report {
-    let wired = |p: &DataPort| {
-        let DataPort { name, kind, number, stamps, .. } = p;
-        format!("{name} ({kind}, stamped by the {stamps}) is wired to port {number}")
-    };
-    let mut report = Report {
-        schema: SCHEMA,
-        revision: REVISION,
-        version: env!("CARGO_PKG_VERSION"),
-        machine: Machine::this(),
-        switch: SwitchUnderTest {
-            peer: peer.to_string(),
-            ports: vec![wired(&input), wired(&output)],
-            ..SwitchUnderTest::default()
-        },
-        settings: settings.clone(),
-        calibration: calibrate::Calibration::default(),
-        modules: Vec::new(),
-        broken_thresholds: Vec::new(),
-        ended: Ended::default(),
-        good: false,
-    };
-    let names = modules.iter().map(|m| m.name.to_string());
-    let scripts = settings.scripts.iter().map(|s| s.name.clone());
-    report.modules = names.chain(scripts).map(ModuleReport::named).collect();
-    if let Err(error) =
-        session(peer, versions, (input, output), pair, settings, modules, progress, &mut report)
-    {
-        progress(&format!("cut short: {error}"));
-        let left_behind = report.ended.left_behind.take();
-        report.ended = Ended { how: how(&error), why: error.to_string(), left_behind };
-    }
-    let why = report.ended.why.clone();
-    for module in report.modules.iter_mut().filter(|m| !m.is_asked()) {
-        module.skipped = Some(format!("not reached: {why}"));
-    }
-    report.judge(&[]);
-    report
-}
-
-fn how(error: &Error) -> How {
-    match error {
-        Error::Interrupted => How::Interrupted,
-        error if error.is_of_switch() => How::SwitchFailed,
-        _ => How::NotMeasured,
-    }
-}
-
-/// How long a channel that closed is tried to be opened again, and a link that went is waited for.
-const BACK: Duration = Duration::from_secs(5);
-/// So many modules that break one after the other end the session.
-const BROKEN_MAX: u32 = 2;
-
-#[allow(clippy::too_many_arguments, reason = "they are gauge's, and what they fill")]
-fn session(
-    peer: &Peer,
-    versions: &[Version],
-    (input, output): (DataPort, DataPort),
-    pair: Option<(&mut DataPort, &mut DataPort)>,
-    settings: Settings,
-    modules: &[&Module],
-    progress: &mut dyn FnMut(&str),
-    report: &mut Report,
-) -> Result<(), Error> {
-    progress("calibration");
-    report.calibration = calibrate::run(pair, &settings)?;
-    progress(&format!("control channel: {peer}"));
-    let control = Control::open(peer, versions)?;
-    let d = control.description();
-    report.switch = SwitchUnderTest {
-        openflow: control.version().to_string(),
-        datapath_id: format!("{:016x}", control.features().datapath_id),
-        manufacturer: d.manufacturer.clone(),
-        hardware: d.hardware.clone(),
-        software: d.software.clone(),
-        ..std::mem::take(&mut report.switch)
-    };
-    let (repetitions, scripts) = (settings.repetitions, settings.scripts.clone());
-    let mut bench = Bench::unchecked(control, input, output, settings);
-    // From here on there are rules of ours in the switch, however it ends.
-    let ended = bench
-        .check()
-        .and_then(|()| ask_all(&mut bench, modules, &scripts, repetitions, progress, report));
-    bench.control.interrupt_by(Interrupt::default());
-    let left = match bench.control.leave() {
-        Err(error) if error.is_of_switch() => back(&mut bench).and_then(|()| bench.control.leave()),
-        left => left,
-    };
-    report.ended.left_behind = left.err().map(|error| error.to_string());
-    ended
-}
-
-/// Opens the channel anew, after it broke.
-fn back(bench: &mut Bench) -> Result<(), Error> {
-    let until = std::time::Instant::now() + BACK;
-    loop {
-        match bench.control.reopen() {
-            Ok(()) => return Ok(()),
-            Err(error) if std::time::Instant::now() >= until => return Err(error),
-            Err(_) if bench.settings.interrupt.is_raised() => return Err(Error::Interrupted),
-            Err(_) => std::thread::sleep(Duration::from_millis(100)),
-        }
-    }
-}
-
-fn ask_all(
-    bench: &mut Bench,
-    modules: &[&Module],
-    scripts: &[Script],
-    repetitions: u32,
-    progress: &mut dyn FnMut(&str),
-    report: &mut Report,
-) -> Result<(), Error> {
-    let (mut broken, mut failed) = (0, None);
-    for repetition in 0..repetitions {
-        for at in 0..modules.len() + scripts.len() {
-            bench.done.clear();
-            let runs = match modules.get(at) {
-                Some(module) => {
-                    progress(module.name);
-                    bench.control.clear().and_then(|()| (module.run)(bench, progress))
-                }
-                None => scripts[at - modules.len()].run(bench, progress),
-            };
-            let there = &mut report.modules[at];
-            there.asked = true;
-            let (mut runs, error) = match runs {
-                Ok(runs) => (runs, None),
-                // What it had measured until then stands.
-                Err(error) => (std::mem::take(&mut bench.done), Some(error)),
-            };
-            runs.iter_mut().for_each(|run| run.repetition = repetition);
-            there.runs.append(&mut runs);
-            let Some(error) = error else {
-                broken = 0;
-                continue;
-            };
-            let name = there.module.clone();
-            if error.is_of_one_module() {
-                progress(&format!("{name}: skipped: {error}"));
-                there.skipped = Some(error.to_string());
-                continue;
-            }
-            if matches!(error, Error::Interrupted) {
-                there.broke = Some(error.to_string());
-                return Err(error);
-            }
-            progress(&format!("{name}: broken off: {error}"));
-            there.broke = Some(error.to_string());
-            if error.is_of_switch() {
-                let what = if matches!(error, Error::Timeout { .. }) {
-                    "no_answer"
-                } else {
-                    "channel_closed"
-                };
-                let finding = Finding { what, text: error.to_string() };
-                let label = "the control channel".into();
-                there.runs.push(Run {
-                    label,
-                    attempts: 1,
-                    findings: vec![finding],
-                    repetition,
-                    ..Run::default()
-                });
-            }
-            broken += 1;
-            if broken >= BROKEN_MAX {
-                return Err(error);
-            }
-            let again = match error.is_of_switch() {
-                true => back(bench).is_ok(),
-                false => bench.wait_for_links(BACK),
-            };
-            if !again {
-                return Err(error);
-            }
-            // It goes on, but it failed.
-            failed.get_or_insert(error);
-        }
-    }
-    failed.map_or(Ok(()), Err)
-}
-
-/// Sums up a capture's latencies.
-pub fn latencies(capture: &Capture) -> Latency {
-    let mut latency = Latency::default();
-    capture.latencies().for_each(|ns| latency.record(ns));
-    latency
-}
-
-/// What the wire took, where the kernel stamped both ends of it.
-pub fn wires(capture: &Capture) -> Option<Latency> {
-    let mut latency = Latency::default();
-    capture.wires().for_each(|ns| latency.record(ns));
-    (latency.count() > 0).then_some(latency)
-}
-
-/// Sums up both, under the names that runs have them by.
-pub fn both_latencies(capture: &Capture) -> Vec<(&'static str, Summary)> {
-    let mut both = vec![("latency", latencies(capture).summary())];
-    both.extend(wires(capture).map(|wire| (WIRE, wire.summary())));
-    both
 }

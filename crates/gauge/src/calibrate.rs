@@ -6,13 +6,14 @@
 //! to a peer in this process over TCP on the loopback, one that answers echo requests at once.
 
 use crate::arrivals::Arrivals;
-use crate::bench::{Settings, blindness, wires};
 use crate::control::{Control, Peer, read_message};
 use crate::error::Error;
 use crate::expect::Makes;
+use crate::figures::floor;
+use crate::judge::{blindness, wires};
 use crate::latency::{Latency, Summary};
 use crate::module::echo;
-use crate::report::floor;
+use crate::settings::Settings;
 use crate::traffic::{self, Capture, DRAIN_MAX, DataPort, Live, Plan, SLOT_NS, Turns};
 use openflow::{
     Capabilities, Features, Hello, Message, MultipartReply, MultipartReplyBody, Version,

@@ -251,7 +251,7 @@ impl fmt::Display for Comparison {
                 Verdict::Differs if x == 0.0 => "differs".to_owned(),
                 Verdict::Differs => format!("differs: {:.3}", y / x),
             };
-            let (x, y) = (crate::report::short(x), crate::report::short(y));
+            let (x, y) = (crate::figures::short(x), crate::figures::short(y));
             writeln!(
                 f,
                 "{place:<run$}  {:<figure$}  {x:>column$}  {y:>column$}  {verdict}",

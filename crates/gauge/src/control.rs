@@ -9,16 +9,17 @@
 
 use crate::clock;
 use crate::error::Error;
-use crate::report::Finding;
+use crate::interrupt::Interrupt;
+use crate::probe::{self, Probe};
+use crate::run::Finding;
 use crate::stream::Stream;
-use crate::traffic::Interrupt;
 use of_channel::{Listen, Target, TlsFiles};
 use openflow::codec::{self, Frame, Header};
 use openflow::{
-    BucketId, ErrorMessage, Features, FlowMod, FlowModCommand, FragmentHandling, GroupId, GroupMod,
-    GroupModCommand, GroupType, Hello, Match, Message, MeterFlags, MeterId, MeterMod,
+    Action, BucketId, ErrorMessage, Features, FlowMod, FlowModCommand, FragmentHandling, GroupId,
+    GroupMod, GroupModCommand, GroupType, Hello, Match, Message, MeterFlags, MeterId, MeterMod,
     MeterModCommand, MultipartReplyBody, MultipartRequest, MultipartRequestBody, PacketIn,
-    PortState, SwitchConfig, SwitchDesc, TableId, Version, VersionSet, Xid,
+    PacketOut, PortNo, PortState, SwitchConfig, SwitchDesc, TableId, Version, VersionSet, Xid,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -689,6 +690,19 @@ fn read_all(
             return;
         }
     }
+}
+
+/// A packet-out of a shortest probe by one of the switch's ports.
+pub fn packet_out(version: Version, port: u32, probe: Probe) -> Message {
+    // 1.0 has no controller among the ports that a packet-out can come from (1.0.0 §5.3.6).
+    let in_port = if version == Version::V10 { PortNo::ANY } else { PortNo::CONTROLLER };
+    Message::PacketOut(PacketOut {
+        buffer_id: None,
+        in_port,
+        pipeline: Match::new(),
+        actions: vec![Action::output(PortNo(port))],
+        data: probe::frame(probe::LEN_MIN, 0, probe),
+    })
 }
 
 #[cfg(test)]

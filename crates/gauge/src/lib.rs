@@ -8,7 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`control`] | the controller's end of the channel, messages stamped as they come |
-//! | [`traffic`] | data ports; probes sent on schedule and captured |
+//! | [`traffic`], [`interrupt`] | data ports; probes sent on schedule and captured; an end from outside |
 //! | [`arrivals`], [`probe`], [`clock`] | when probes are due, what they look like, by which clock |
 //! | [`expect`] | what a rule makes of a frame, and how what came out differs |
 //! | [`latency`] | histograms; percentiles with confidence |
@@ -17,7 +17,9 @@
 //! | [`calibrate`] | what the instrument itself costs, by loop-back |
 //! | [`module`] | the questions: one file for each |
 //! | [`lua`], [`metrics`], [`snmp`] | questions of the user's own; the management channels that they can ask |
-//! | [`bench`] | one switch on the bench: preparing, repeating, judging |
+//! | [`bench`], [`settings`] | one switch on the bench: preparing it, repeating what was disturbed; what can be chosen |
+//! | [`judge`], [`run`] | what a capture says; what a run is |
+//! | [`session`] | calibration, the modules in their order, the end |
 //! | [`report`] | results, thresholds, the table |
 //! | [`stored`] | a report read back from its file |
 //! | [`page`], [`plot`] | reports as a page of plots and tables |
@@ -42,7 +44,10 @@ pub mod control;
 pub mod describe;
 pub mod error;
 pub mod expect;
+mod figures;
 pub mod filter;
+pub mod interrupt;
+pub mod judge;
 pub mod junit;
 pub mod latency;
 pub mod lua;
@@ -53,18 +58,25 @@ pub mod plot;
 pub mod probe;
 pub mod record;
 pub mod report;
+pub mod run;
+pub mod session;
+pub mod settings;
 pub mod snmp;
 pub mod stored;
 mod stream;
 pub mod traffic;
 
 pub use arrivals::Arrivals;
-pub use bench::{Bench, Settings, gauge};
+pub use bench::Bench;
 pub use control::{Control, Peer};
 pub use error::Error;
 pub use filter::Filter;
+pub use interrupt::Interrupt;
 pub use module::{MODULES, Module};
 pub use record::Recording;
-pub use report::{Report, Run, Threshold};
+pub use report::{Report, Threshold};
+pub use run::Run;
+pub use session::gauge;
+pub use settings::Settings;
 pub use stored::Stored;
-pub use traffic::{DataPort, Interrupt};
+pub use traffic::DataPort;

@@ -10,10 +10,11 @@
 //!
 //! Checked by: the tests below; `lab/gauge` makes a page of a real session.
 
+use crate::figures::short;
 use crate::latency::Summary;
 use crate::module::{MODULES, Over};
 use crate::plot::{Axis, Line, Plot, escape};
-use crate::report::{WIRE, short};
+use crate::run::WIRE;
 use crate::stored::{Run, Stored};
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -7,7 +7,8 @@
 //! Checked by: the tests below and of [`page`](crate::page), [`compare`](crate::compare).
 
 use crate::latency::Summary;
-use crate::report::{Ended, Floor, SCHEMA, WIRE};
+use crate::report::{Ended, SCHEMA};
+use crate::run::{Floor, WIRE};
 use serde::Deserialize;
 
 /// [`report::Report`](crate::report::Report), read back.
@@ -265,7 +266,7 @@ pub(crate) mod tests {
                 ("control_us", 90.0 * rules),
                 ("data_us", 120.0 * rules),
             ],
-            series: vec![report::Series {
+            series: vec![crate::run::Series {
                 name: "active",
                 x: "time since the first flow-mod (us)",
                 y: "rules active",
@@ -276,7 +277,7 @@ pub(crate) mod tests {
         let mut wrong = forwarding(1518.0, 9);
         wrong
             .findings
-            .push(report::Finding { what: "frames_lost", text: "3 of <10> & more".into() });
+            .push(crate::run::Finding { what: "frames_lost", text: "3 of <10> & more".into() });
         Report {
             schema: SCHEMA,
             revision: report::REVISION,

@@ -4,12 +4,12 @@
 //! lies as it is told; frames are lost by `port`'s fault injector.
 
 use datapath::services::Services;
-use gauge::bench::{Bench, Settings};
 use gauge::describe::described;
 use gauge::lua::Script;
 use gauge::module::{self, MODULES, Module};
-use gauge::report::{How, Report, Run, WIRE};
-use gauge::{Control, DataPort, Peer};
+use gauge::report::{How, Report};
+use gauge::run::WIRE;
+use gauge::{Bench, Control, DataPort, Peer, Run, Settings};
 use of_channel::connection::Timing;
 use of_channel::{Channel, Config, Listen, TlsFiles};
 use of_pipeline::lower::{self, ProgramConfig};

@@ -4,11 +4,12 @@
 //! a plain one of its own, so that a drift of the machine is not taken for a cost; what is told is the
 //! difference of the medians.
 
-use super::{Module, Over};
-use crate::bench::{Bench, blindness, both_latencies, latencies, wires};
+use super::question::{Module, Over};
+use crate::bench::Bench;
 use crate::error::Error;
 use crate::expect::Makes;
-use crate::report::{Finding, Run, WIRE};
+use crate::judge::{blindness, both_latencies, latencies, wires};
+use crate::run::{Finding, Run, WIRE};
 use crate::traffic::Plan;
 use openflow::{Action, FieldId, FlowMod, Instruction, PortNo};
 use std::sync::Arc;

@@ -6,11 +6,12 @@
 //! A rule of which no probe ever came out is not late but missing, which says nothing of the barrier (`rule_inactive`).
 //! So a lie shorter than two turns of the probes is not seen; `resolution_us` says how long that is.
 
+use super::question::{Module, add_run};
 use super::updates::{Batch, Change, Priorities, SILENT_MIN, update};
-use super::{Module, add_run};
-use crate::bench::{Bench, blindness};
+use crate::bench::Bench;
 use crate::error::Error;
-use crate::report::{Finding, Run};
+use crate::judge::blindness;
+use crate::run::{Finding, Run};
 
 /// The module.
 pub const MODULE: Module = Module {

@@ -8,11 +8,12 @@
 //!
 //! No finding: a cliff is no fault, but worth knowing.
 
-use super::{Module, Over};
-use crate::bench::{Bench, both_latencies};
+use super::question::{Module, Over};
+use crate::bench::Bench;
 use crate::error::Error;
+use crate::judge::both_latencies;
 use crate::probe::{self, Probe};
-use crate::report::{Run, WIRE};
+use crate::run::{Run, WIRE};
 use crate::traffic::{Frames, Plan, Turns};
 use openflow::{Action, FieldId, FlowMod, Instruction, Instructions, Match, Message, PortNo};
 use std::sync::Arc;

@@ -6,12 +6,12 @@
 //! [`throughput`](super::search::THROUGHPUT); flows do not come again until all of
 //! [`FLOWS_MAX`](crate::probe::FLOWS_MAX) have been used.
 
-use super::Module;
+use super::question::Module;
 use super::search::{search, trial_of, trial_plan};
 use crate::bench::Bench;
 use crate::error::Error;
 use crate::probe;
-use crate::report::Run;
+use crate::run::Run;
 use crate::traffic::Plan;
 use openflow::{Action, FieldId, FlowMod, Instruction, Match, PortNo, action::ExperimenterAction};
 

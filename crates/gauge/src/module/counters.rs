@@ -6,12 +6,13 @@
 //! did not come out. Other frames may pass the ports meanwhile (a host's own): where our interfaces count what passed them,
 //! just so many more are borne. A counter of all ones is one that the switch does not have (1.3.5 §7.3.5.6).
 
-use super::Module;
-use crate::bench::{Bench, blindness};
+use super::question::Module;
+use crate::bench::Bench;
 use crate::clock;
 use crate::error::Error;
+use crate::judge::blindness;
 use crate::latency::Latency;
-use crate::report::{Finding, Floor, Run};
+use crate::run::{Finding, Floor, Run};
 use crate::traffic::Plan;
 use openflow::{MultipartReplyBody, MultipartRequestBody, PortNo, PortStats};
 use std::ops::RangeInclusive;

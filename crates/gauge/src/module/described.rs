@@ -4,10 +4,11 @@
 //! the file's own times. One rule forwards all that comes in, so what is seen is what the switch does with such
 //! traffic, not whether its rules fit.
 
-use super::Module;
-use crate::bench::{Bench, blindness, both_latencies};
+use super::question::Module;
+use crate::bench::Bench;
 use crate::error::Error;
-use crate::report::{Finding, Run, WIRE};
+use crate::judge::{blindness, both_latencies};
+use crate::run::{Finding, Run, WIRE};
 use crate::traffic::{Frames, Plan};
 use openflow::{Action, FieldId, FlowMod, Instruction, Match, PortNo};
 use std::time::Duration;

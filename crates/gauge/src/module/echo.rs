@@ -1,13 +1,13 @@
 //! How long does an echo request take through the control channel of an idle switch?
 
-use super::Module;
+use super::question::Module;
 use crate::arrivals::Arrivals;
 use crate::bench::Bench;
 use crate::clock;
 use crate::control::{Control, Received};
 use crate::error::Error;
 use crate::latency::Latency;
-use crate::report::{Finding, Floor, Run};
+use crate::run::{Finding, Floor, Run};
 use openflow::Message;
 use std::time::Duration;
 

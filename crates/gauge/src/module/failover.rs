@@ -5,10 +5,11 @@
 //! the last probe that came out there before, to the sending of the first that came out at the input port. It
 //! begins when we asked for the link to go down, so what our own kernel takes for that is in it.
 
-use super::Module;
-use crate::bench::{Bench, wait};
+use super::question::Module;
+use crate::bench::Bench;
+use crate::clock::wait;
 use crate::error::Error;
-use crate::report::{Finding, Run};
+use crate::run::{Finding, Run};
 use crate::traffic::Plan;
 use openflow::{
     Action, Bucket, BucketId, FlowMod, GroupId, GroupMod, GroupModCommand, GroupType, Instruction,

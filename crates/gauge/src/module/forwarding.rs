@@ -1,9 +1,10 @@
 //! How long do frames of each size take from port to port, and are any lost, doubled or reordered?
 
-use super::{Module, Over};
-use crate::bench::{Bench, blindness, both_latencies};
+use super::question::{Module, Over};
+use crate::bench::Bench;
 use crate::error::Error;
-use crate::report::{Finding, Run, WIRE};
+use crate::judge::{blindness, both_latencies};
+use crate::run::{Finding, Run, WIRE};
 use crate::traffic::Plan;
 
 /// The module.

@@ -6,14 +6,16 @@
 //!
 //! The first run of each is without the load, so that the others can be compared with it.
 
+use super::echo;
+use super::question::{Module, Over};
 use super::updates::fill;
-use super::{Module, Over, echo};
-use crate::bench::{Bench, blindness, latencies};
+use crate::bench::Bench;
 use crate::clock;
 use crate::error::Error;
+use crate::judge::{blindness, latencies};
 use crate::latency::Latency;
 use crate::probe;
-use crate::report::{Finding, Floor, Run};
+use crate::run::{Finding, Floor, Run};
 use crate::traffic::{Capture, Plan};
 use openflow::{
     FieldId, FlowMod, FlowModCommand, FlowStatsRequest, Instructions, Match, Message,

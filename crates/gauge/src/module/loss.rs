@@ -3,10 +3,11 @@
 //! Many probes in one run: a loss of one in *n* is seen with probability 1 - e^(-probes/n). With the
 //! 120,000 by default a loss of one in 10,000 is missed once in e^12, some 160,000 times.
 
-use super::Module;
-use crate::bench::{Bench, blindness, both_latencies};
+use super::question::Module;
+use crate::bench::Bench;
 use crate::error::Error;
-use crate::report::{Finding, Run, WIRE};
+use crate::judge::{blindness, both_latencies};
+use crate::run::{Finding, Run, WIRE};
 use crate::traffic::Plan;
 
 /// The module.

@@ -4,10 +4,11 @@
 //! rate that comes out is taken from the second half of the run, when bursts are used up. A token bucket of
 //! any sane depth then lets through *n*, so [`TOLERANCE`] is for timer granularity.
 
-use super::{Module, Over};
-use crate::bench::{Bench, blindness};
+use super::question::{Module, Over};
+use crate::bench::Bench;
 use crate::error::Error;
-use crate::report::{Finding, Run};
+use crate::judge::blindness;
+use crate::run::{Finding, Run};
 use crate::traffic::Plan;
 use openflow::{
     Action, Band, BandKind, FlowMod, Instruction, Message, MeterFlags, MeterId, MeterMod,

@@ -1,12 +1,14 @@
 //! How long does a packet take from a data port to the controller, and the other way?
 
-use super::Module;
-use crate::bench::{Bench, blindness, latencies, packet_out};
+use super::question::Module;
+use crate::bench::Bench;
 use crate::clock;
+use crate::control::packet_out;
 use crate::error::Error;
+use crate::judge::{blindness, latencies};
 use crate::latency::Latency;
 use crate::probe::{self, Probe, Reading};
-use crate::report::{Finding, Run};
+use crate::run::{Finding, Run};
 use crate::traffic::Plan;
 use openflow::PortNo;
 use std::collections::HashSet;

@@ -4,11 +4,12 @@
 //! it takes; if probes do not come out soon after, the rule is added anew. The outage is the longest time between
 //! the sending of two probes that came out one after the other, less what we only waited for the rule to come back by itself.
 
-use super::Module;
-use crate::bench::{Bench, wait};
+use super::question::Module;
+use crate::bench::Bench;
 use crate::clock;
+use crate::clock::wait;
 use crate::error::Error;
-use crate::report::{Finding, Run};
+use crate::run::{Finding, Run};
 use crate::traffic::Plan;
 use openflow::Message;
 use std::process::Command;

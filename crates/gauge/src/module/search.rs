@@ -13,12 +13,14 @@
 //! The offered rate is what was really sent. Where the generator itself could not send faster, and nothing was
 //! lost, the rate is only known to be at least that: `at_limit` is 1.
 
-use super::{Module, Over};
-use crate::bench::{Bench, blindness, packet_out};
+use super::question::{Module, Over};
+use crate::bench::Bench;
 use crate::clock;
+use crate::control::packet_out;
 use crate::error::Error;
+use crate::judge::blindness;
 use crate::probe::{self, Probe};
-use crate::report::Run;
+use crate::run::Run;
 use crate::traffic::{Capture, Plan};
 use openflow::PortNo;
 use std::time::Duration;

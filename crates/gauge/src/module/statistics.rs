@@ -8,11 +8,12 @@
 //! and matched, of which there is no upper bound here, as other ports may have traffic. An entry that is new has counted
 //! nothing.
 
-use super::Module;
-use crate::bench::{Bench, blindness};
+use super::question::Module;
+use crate::bench::Bench;
 use crate::clock;
 use crate::error::Error;
-use crate::report::{Finding, Floor, Run};
+use crate::judge::blindness;
+use crate::run::{Finding, Floor, Run};
 use crate::traffic::Plan;
 use openflow::{FlowStats, FlowStatsRequest, MultipartReplyBody, MultipartRequestBody};
 use std::time::Duration;

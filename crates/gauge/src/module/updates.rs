@@ -15,11 +15,12 @@
 //! each. A rule is out of order if one that was asked for after it had already forwarded when two or more
 //! of its own probes were sent that came to nothing.
 
-use super::{Module, Over, add_run};
-use crate::bench::{Bench, blindness};
+use super::question::{Module, Over, add_run};
+use crate::bench::Bench;
 use crate::error::Error;
+use crate::judge::blindness;
 use crate::latency::Latency;
-use crate::report::{Finding, Floor, Run, Series};
+use crate::run::{Finding, Floor, Run, Series};
 use crate::traffic::{Capture, Live, Plan};
 use openflow::{FieldId, FlowMod, FlowModCommand, Instructions, Match, Message};
 use port::prng::Prng;
