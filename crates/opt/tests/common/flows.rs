@@ -223,3 +223,99 @@ pub(crate) fn frames() -> Vec<Vec<u8>> {
     frames.extend(more);
     frames
 }
+
+/// Entries such as a chassis of OVN has them: tables that call each other one behind the other, clones that begin anew,
+/// packets that are tracked on the way.
+pub(crate) fn chassis(rng: &mut ir::testing::Rng) -> Flows {
+    const MATCHES: &[&str] = &[
+        "",
+        "",
+        "ip",
+        "tcp",
+        "udp",
+        "arp",
+        "in_port=1",
+        "reg0=1",
+        "reg0=2/3",
+        "ct_state=+trk",
+        "metadata=1",
+        "ip,metadata=2",
+    ];
+    const ACTIONS: &[&str] = &[
+        "set_field:1->reg0",
+        "set_field:2->reg0",
+        "set_field:1->metadata",
+        "set_field:2->metadata",
+        "dec_ttl",
+        "set_field:1:2:3:4:5:6->eth_src",
+        "set_field:9.9.9.9->ipv4_dst",
+        "push_vlan:0x8100",
+        "output:2",
+        "output:3",
+        "in_port",
+        "move:NXM_NX_REG0[]->NXM_NX_REG1[]",
+    ];
+    let tables = 4 + rng.below(4);
+    let mut flows = Flows::new(tables as u8);
+    flows.meter("meter=2,pktps,bands=type=drop,rate=1");
+    let louder = rng.one_in(3);
+    for table in 0..tables {
+        for priority in 0..1 + rng.below(3) {
+            let some = |rng: &mut ir::testing::Rng, n: usize| -> Vec<String> {
+                (0..rng.below(n)).map(|_| rng.pick(ACTIONS).to_owned()).collect()
+            };
+            // Mostly on to later tables.
+            let to = |rng: &mut ir::testing::Rng| match rng.below(8) {
+                0 => rng.below(tables),
+                _ => (table + 1 + rng.below(2)).min(tables - 1),
+            };
+            let mut words = some(rng, 3);
+            match rng.below(12) {
+                0..4 => words.push(format!("resubmit(,{})", to(rng))),
+                4..6 => {
+                    words.push(format!("resubmit(,{})", to(rng)));
+                    words.push("set_field:3->reg2".to_owned());
+                }
+                6..9 => {
+                    let mut inner = some(rng, 3);
+                    let anew = if rng.one_in(2) { 0 } else { to(rng) };
+                    inner.push(format!("resubmit(,{anew})"));
+                    if louder {
+                        inner.extend(some(rng, 2));
+                    }
+                    words.push(format!("clone({})", inner.join(",")));
+                    if rng.one_in(3) {
+                        words.push("set_field:4->reg3".to_owned());
+                    }
+                }
+                9 if table + 1 < tables => {
+                    let nat = rng.pick(&["", ",nat"]);
+                    words.push(format!("ct(zone=1,table={}{nat})", table + 1));
+                }
+                10 => words.push(format!("output:{}", 2 + rng.below(2))),
+                _ => {}
+            }
+            if louder {
+                words.extend(some(rng, 2));
+                if rng.one_in(6) {
+                    words.insert(0, "meter:2".to_owned());
+                }
+                if rng.one_in(6) {
+                    words.push("write_actions(output:3)".to_owned());
+                }
+                if rng.one_in(8) {
+                    words.push("exit".to_owned());
+                }
+            }
+            let actions = if words.is_empty() { "drop".to_owned() } else { words.join(",") };
+            let matches = rng.pick(MATCHES);
+            let comma = if matches.is_empty() { "" } else { "," };
+            let line =
+                format!("table={table},priority={priority},{matches}{comma}actions={actions}");
+            if let Ok(flow) = parse_flow(&line, &syntax::Context::new(Version::V13)) {
+                flows.add(&flow);
+            }
+        }
+    }
+    flows
+}
