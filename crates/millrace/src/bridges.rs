@@ -1,19 +1,15 @@
 //! `millrace bridge`, `port`, `stations`: bridges and their ports, shown and changed while packets pass.
 
 use crate::cli::{
-    BridgeCommand, BridgeOptions, MirrorCommand, MirrorOptions, NewBridge, PortCommand, PortOptions,
-    StationsOptions,
+    BridgeCommand, BridgeOptions, NewBridge, PortCommand, PortOptions, StationsOptions,
 };
 use crate::show::show;
-use control::bridges::{Mirror, Vlan};
 use control::client::ask;
 use control::failure::Failure;
 use control::verbs::bridge::{Bridge, New};
-use control::verbs::mirror::Mirrors;
 use control::verbs::port::{Ports, number_of};
 use control::verbs::stations::Stations;
 use port::spec::Spec;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// `millrace bridge`.
@@ -52,20 +48,12 @@ impl NewBridge {
 pub(crate) fn port(options: PortOptions) -> Result<(), Failure> {
     let question = match options.command {
         None | Some(PortCommand::Show) => Ports::default(),
-        Some(PortCommand::Add { ports, vlan }) => {
-            let mut vlans = BTreeMap::new();
+        Some(PortCommand::Add { ports }) => {
             // What is wrong with a specification by itself is told without a switch.
             for text in &ports {
-                let spec = Spec::parse(text);
-                let spec = spec.map_err(|e| Failure::Usage(format!("port {text:?}: {e}")))?;
-                vlans.extend(vlan.iter().map(|vlan| (spec.name().to_owned(), vlan.clone())));
+                Spec::parse(text).map_err(|e| Failure::Usage(format!("port {text:?}: {e}")))?;
             }
-            vlan.as_deref().map_or(Ok(()), check_vlan)?;
-            Ports { add: ports, vlan: vlans, ..Ports::default() }
-        }
-        Some(PortCommand::Vlan { port, words }) => {
-            check_vlan(&words)?;
-            Ports { vlan: [(port, words)].into(), ..Ports::default() }
+            Ports { add: ports, ..Ports::default() }
         }
         Some(PortCommand::Remove { ports }) => Ports { remove: ports, ..Ports::default() },
         Some(PortCommand::Number { port, number }) => {
@@ -74,27 +62,6 @@ pub(crate) fn port(options: PortOptions) -> Result<(), Failure> {
         }
     };
     show::<Ports>(ask(options.to.whom(), &question)?, options.json)
-}
-
-fn check_vlan(words: &str) -> Result<(), Failure> {
-    words.parse::<Vlan>().map(drop).map_err(|e| Failure::Usage(format!("{words}: {e}")))
-}
-
-/// `millrace mirror`.
-pub(crate) fn mirror(options: MirrorOptions) -> Result<(), Failure> {
-    let question = match options.command {
-        None | Some(MirrorCommand::Show) => Mirrors::default(),
-        Some(MirrorCommand::Add { mirrors }) => {
-            for text in &mirrors {
-                text.parse::<Mirror>().map_err(|e| Failure::Usage(e.to_string()))?;
-            }
-            Mirrors { add: mirrors, ..Mirrors::default() }
-        }
-        Some(MirrorCommand::Remove { mirrors }) => {
-            Mirrors { remove: mirrors, ..Mirrors::default() }
-        }
-    };
-    show::<Mirrors>(ask(options.to.whom(), &question)?, options.json)
 }
 
 /// `millrace stations`.

@@ -223,11 +223,7 @@ impl Switch for Fake {
         let held = self.held();
         let has = held.bridges.get(bridge)?;
         let stations = (has.stations.len() as u64, 8192);
-        Some(BridgeView {
-            datapath_id: has.settings.datapath_id.unwrap_or(0xabc),
-            stations,
-            ..BridgeView::default()
-        })
+        Some(BridgeView { datapath_id: has.settings.datapath_id.unwrap_or(0xabc), stations })
     }
 
     fn interface(&self, bridge: &str, interface: &str) -> Option<InterfaceView> {

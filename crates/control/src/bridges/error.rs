@@ -89,15 +89,7 @@ pub enum Error {
         /// Its name.
         port: String,
         /// What.
-        error: crate::normal::vlan::VlanError,
-    },
-    /// A mirror cannot be.
-    #[error("bridge {bridge}: {error}")]
-    Mirror {
-        /// The bridge's name.
-        bridge: String,
-        /// What.
-        error: crate::normal::mirror::MirrorError,
+        error: super::config::VlanError,
     },
     /// The switch did not start.
     #[error("bridge {bridge}: {error}")]

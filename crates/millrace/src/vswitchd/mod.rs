@@ -10,7 +10,6 @@
 mod below;
 mod connections;
 mod interface;
-mod normal;
 mod options;
 
 pub(crate) use options::{VswitchdOptions, asks_version, words};

@@ -26,5 +26,4 @@ mod subroutines;
 mod synchronised;
 mod triggers;
 mod validate;
-mod vlans;
 mod vswitch_rules;
