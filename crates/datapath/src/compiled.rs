@@ -70,10 +70,6 @@ use std::time::{Duration, Instant};
 const NARROW_MAX: usize = 4096;
 /// A table that has changed so often since it was last quiet does not become code.
 const CHANGES_MAX: u32 = 4;
-/// A pipeline with entries in more tables than this is a long one: code looks nearly all of them up in their indexes.
-const TABLES_LONG: usize = 32;
-/// There, tables of so many entries at most become code.
-const DIRECT_LONG_MAX: usize = 1;
 /// So few packets a second the interpreter runs beside all else, at some microseconds each.
 const LIGHT: u64 = 20_000;
 /// So few a second and worker the code of whole programs runs beside all else, at a fraction of a microsecond each.
@@ -273,7 +269,7 @@ impl JitEngine {
             changes: self.churn.iter().map(|w| w.changes).collect(),
             epoch: self.epoch,
             passes: self.options.passes,
-            options: jit::Options { long: self.is_long(replica), ..self.options.code },
+            options: self.options.code,
             tally: self.replicas.tally().clone(),
         }
     }
@@ -286,16 +282,8 @@ impl JitEngine {
             // A table without entries is a default action.
             Some(Template::Index(_)) => entries == 0,
             None if entries == 0 => true,
-            // Each would be code in tens of places.
-            None if self.is_long(replica) => entries <= DIRECT_LONG_MAX && self.is_calm(table),
             None => entries <= self.options.direct_max && self.is_calm(table),
         }
-    }
-
-    /// The program has many tables, and entries in them.
-    fn is_long(&self, replica: &Replica) -> bool {
-        let all = (0..self.program.tables.len() as u32).map(TableId);
-        all.filter(|table| replica.len(*table) > 0).count() > TABLES_LONG
     }
 
     /// The table does not change often.

@@ -13,51 +13,34 @@ pub(crate) struct Bails {
     numbers: HashMap<Arc<str>, u32>,
     /// Numbers that were asked for since the last [`Bails::begin`].
     used: BTreeSet<u32>,
-    /// Instructions of the functions that were generated since then.
-    instructions: usize,
-    /// How many there may be.
-    bounds: Bounds,
+    /// Values of the functions that were generated since then.
+    values: usize,
+    /// They may be as many as there are.
+    unbounded: bool,
 }
 
-/// Instructions, at most, before what is left bails out.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    function: usize,
-    unit: usize,
-}
-
-impl Bounds {
-    /// To give one function's values registers takes more than twice as long for twice as many; all functions of a unit take
-    /// a microsecond or two for each instruction.
-    pub(crate) const USUAL: Bounds = Bounds { function: 30_000, unit: 200_000 };
-    /// Of a program of so many tables that a packet which is left costs more than what it takes to compile the code.
-    pub(crate) const LONG: Bounds = Bounds { function: 60_000, unit: 1_500_000 };
-    /// None.
-    pub(crate) const NONE: Bounds = Bounds { function: usize::MAX, unit: usize::MAX };
-}
-
-impl Default for Bounds {
-    fn default() -> Bounds {
-        Bounds::USUAL
-    }
-}
+/// Values of one function, at most, before what is left of it bails out: to give them registers takes more than
+/// twice as long for twice as many.
+const FUNCTION_VALUES_MAX: usize = 30_000;
+/// Values of all functions of a unit, likewise: each takes some microseconds. The access gateway takes 28,000.
+const UNIT_VALUES_MAX: usize = 250_000;
 
 impl Bails {
     /// Something else is compiled.
-    pub(crate) fn begin(&mut self, bounds: Bounds) {
+    pub(crate) fn begin(&mut self, unbounded: bool) {
         self.used.clear();
-        (self.instructions, self.bounds) = (0, bounds);
+        (self.values, self.unbounded) = (0, unbounded);
     }
 
-    /// A function has so many instructions.
-    pub(crate) fn count_instructions(&mut self, instructions: usize) {
-        self.instructions += instructions;
+    /// A function has so many values.
+    pub(crate) fn count_values(&mut self, values: usize) {
+        self.values += values;
     }
 
-    /// A function that has so many instructions should have no more.
-    pub(crate) fn is_long(&self, instructions: usize) -> bool {
-        let Bounds { function, unit } = self.bounds;
-        instructions > function || self.instructions.saturating_add(instructions) > unit
+    /// A function that has so many values should have no more.
+    pub(crate) fn is_long(&self, values: usize) -> bool {
+        let long = values > FUNCTION_VALUES_MAX || self.values + values > UNIT_VALUES_MAX;
+        long && !self.unbounded
     }
 
     /// Those of what is compiled now.

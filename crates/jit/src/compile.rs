@@ -5,7 +5,7 @@
 //! at. The key is a 128-bit hash of Cranelift's function. Functions that are new are compiled side by side, on
 //! as many threads as there are processors for the one that asks, but no more than [`THREADS_MAX`].
 
-use crate::bails::{Bails, Bounds};
+use crate::bails::Bails;
 use crate::emit::Gen;
 use crate::frame::Frame;
 use crate::isa::{self, Machine, OptLevel, Settings, compile_function};
@@ -14,7 +14,7 @@ use crate::plan::{Plan, Slots};
 use crate::segment::{Which, generate};
 use crate::state::Turn;
 use crate::unit::Unit;
-use crate::version::{LONG_NODE_VERSIONS, Points};
+use crate::version::Points;
 use cranelift_codegen::ir::Function;
 use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_frontend::FunctionBuilderContext;
@@ -51,8 +51,6 @@ pub struct Options {
     /// Leave nothing because the code would become too long: for programs that were not optimised, however long they
     /// take.
     pub unbounded: bool,
-    /// The program has many tables: the code may become longer, but has fewer versions of what comes behind each.
-    pub long: bool,
 }
 
 impl Options {
@@ -348,12 +346,6 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
     static IDS: AtomicU64 = AtomicU64::new(0);
     let begun = Instant::now();
     check(unit)?;
-    // Hundreds of tables take seconds: less effort for each costs packets less than the time without code.
-    let settings = match options.long {
-        true => Settings { opt_level: OptLevel::None, ..options.settings },
-        false => options.settings,
-    };
-    let options = &Options { settings, ..*options };
     let unit = &*crate::stops::normalised(unit);
     let plan = Plan::new(unit);
     let Cache { code, bails, isas, frontend, generation } = cache;
@@ -366,17 +358,10 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
             Isa::X86_64 => isa::x86_64(options.settings)?,
         }),
     };
-    bails.begin(match (options.unbounded, options.long) {
-        (true, _) => Bounds::NONE,
-        (false, true) => Bounds::LONG,
-        (false, false) => Bounds::USUAL,
-    });
+    bails.begin(options.unbounded);
     let table_changed = bails.number("the table has changed its shape", "");
     let left_apart = bails.number("a service is to see it alone", "");
     let mut points = Points::new(plan.stops.order.clone());
-    if options.long {
-        points.versions = LONG_NODE_VERSIONS;
-    }
     let mut wanted: Vec<Wanted> = Vec::new();
     let mut new: Vec<(u128, Function)> = Vec::new();
     let mut reused = 0;

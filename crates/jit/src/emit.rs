@@ -114,8 +114,6 @@ pub(crate) struct Gen<'f, 'p> {
     pub(crate) data: Value,
     pub(crate) len: Value,
     pub(crate) slots: Value,
-    /// What the packet's slots hold, as far as it was loaded from there: by offset.
-    pub(crate) in_slots: HashMap<i32, Value>,
     /// At hand for all packets, where each is counted.
     pub(crate) counts: Option<Counts>,
     pub(crate) meta: Vec<Option<Vec<Variable>>>,
@@ -293,7 +291,6 @@ impl<'f, 'p> Gen<'f, 'p> {
             data: context,
             len: context,
             slots: context,
-            in_slots: HashMap::new(),
             counts: None,
             meta,
             headers,
@@ -869,22 +866,6 @@ impl<'f, 'p> Gen<'f, 'p> {
     /// Loads a variable from the packet's slots.
     pub(crate) fn load_slot(&mut self, at: i32, width: u32) -> Val {
         load_words(&mut self.b, Base::new(self.slots, trusted()), at, width)
-    }
-
-    /// These variables were loaded from the packet's slots, word by word from this offset on.
-    pub(crate) fn note_slots(&mut self, at: i32, vars: &[Variable]) {
-        for (at, var) in (at..).step_by(8).zip(vars) {
-            let value = self.b.use_var(*var);
-            self.in_slots.insert(at, self.b.func.dfg.resolve_aliases(value));
-        }
-    }
-
-    /// The packet's slots hold what these variables do.
-    pub(crate) fn is_in_slots(&mut self, at: i32, vars: &[Variable]) -> bool {
-        (at..).step_by(8).zip(vars).all(|(at, var)| {
-            let value = self.b.use_var(*var);
-            self.in_slots.get(&at) == Some(&self.b.func.dfg.resolve_aliases(value))
-        })
     }
 
     /// Stores a value into the packet's slots.

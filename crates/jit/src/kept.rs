@@ -4,10 +4,10 @@
 //! carried: by variables within a function, and from one function to the next in the packet's state
 //! slots.
 
-use crate::emit::{Gen, UNCUT, trusted};
+use crate::emit::{Gen, trusted};
 use crate::flow::{Live, Point};
 use crate::set::Set;
-use crate::version::{Done, Facts, Few, Know, NODE_VERSIONS};
+use crate::version::{Facts, Know};
 use abi::offset;
 use cranelift_codegen::ir::{InstBuilder, condcodes::IntCC, types};
 use cranelift_frontend::Variable;
@@ -30,8 +30,8 @@ enum Kept {
     Edge(i32),
     /// Whether headers lie in order.
     InOrder(i32),
-    /// Whether headers came, went or moved, if they can have; without a place it is taken for granted.
-    Moved(bool, Option<i32>),
+    /// Whether headers came, went or moved.
+    Moved(bool),
     /// How many outputs there are, if there can be some.
     Outputs(bool),
     /// Whether no copy was laid for the last of them.
@@ -88,8 +88,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         }
         kept.extend(slots.edge.map(Kept::Edge));
         kept.extend(slots.in_order.map(Kept::InOrder));
-        let moved = Kept::Moved(point.may.moved, slots.moved.filter(|_| point.may.moved));
-        kept.extend([moved, Kept::Outputs(point.may.output)]);
+        kept.extend([Kept::Moved(point.may.moved), Kept::Outputs(point.may.output)]);
         if point.may.output {
             kept.extend(slots.unlaid.map(Kept::Unlaid));
             kept.push(Kept::Laid);
@@ -132,13 +131,11 @@ impl<'f, 'p> Gen<'f, 'p> {
             }
             Kept::Edge(_) => self.know_var(self.edge),
             Kept::InOrder(_) => self.know_var(self.in_order),
-            Kept::Moved(..) => self.know_var(self.moved),
+            Kept::Moved(_) => self.know_var(self.moved),
             Kept::Outputs(_) => self.know_var(self.outputs),
             Kept::Unlaid(_) => self.know_var(self.unlaid),
             Kept::Laid => self.know_var(self.laid),
             Kept::Cut(_) => self.know_var(self.cut),
-            // Lookups by the way that miss are many in long code, and who lost what matters at the end alone.
-            Kept::Lost(_) if self.points.versions < NODE_VERSIONS => Know::Unknown,
             Kept::Lost(_) => self.know_var(self.lost),
             Kept::Told(_) => self.know_var(self.told),
             Kept::Last(_) => Know::Unknown,
@@ -151,30 +148,6 @@ impl<'f, 'p> Gen<'f, 'p> {
         self.kept(point).into_iter().map(|kept| self.know_kept(kept)).collect()
     }
 
-    /// Of facts at a point, those that say what was sent of the packet. None where all sets of facts have versions.
-    pub(crate) fn few_facts(&mut self, point: &Point, facts: &Facts) -> Option<Few> {
-        if self.points.versions == NODE_VERSIONS {
-            return None;
-        }
-        let mut done = Done::Nothing;
-        let of = |(kept, know): (Kept, &Know)| {
-            let nothing = match kept {
-                Kept::InOrder(_) | Kept::Moved(..) => *know,
-                Kept::Outputs(_) | Kept::Unlaid(_) | Kept::Laid | Kept::Told(_) => Know::Const(0),
-                Kept::Cut(_) => Know::Const(UNCUT),
-                _ => return Know::Unknown,
-            };
-            done = match (*know, done) {
-                (Know::Unknown, _) | (_, Done::Unknown) => Done::Unknown,
-                (known, Done::Nothing) if known == nothing => Done::Nothing,
-                _ => Done::Known,
-            };
-            *know
-        };
-        let few: Facts = self.kept(point).into_iter().zip(facts).map(of).collect();
-        Some(Few { facts: few, done })
-    }
-
     /// How many lookups were counted for each packet, where [`facts_at`](Self::facts_at) knows it.
     pub(crate) fn known_lookups(facts: &Facts) -> Option<u32> {
         // They come last.
@@ -184,7 +157,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         }
     }
 
-    /// Stores what the code behind a node needs and does not know, unless it is there already.
+    /// Stores what the code behind a node needs and does not know.
     pub(crate) fn save(&mut self, point: &Point, facts: &Facts) {
         for (kept, know) in self.kept(point).into_iter().zip(facts) {
             let known = *know != Know::Unknown;
@@ -192,61 +165,68 @@ impl<'f, 'p> Gen<'f, 'p> {
                 Kept::Field(f, width, at) => {
                     let Some(vars) = self.fields[f].clone() else { continue };
                     let dirty = self.get(vars.dirty, 1);
-                    if !known && !self.is_in_slots(at, &[vars.dirty]) {
+                    if !known {
                         self.store_slot(at, &dirty);
                     }
-                    if dirty.known_truth() != Some(false) && !self.is_in_slots(at + 8, &vars.limbs)
-                    {
+                    if dirty.known_truth() != Some(false) {
                         let value = self.get_wide(&vars.limbs, width);
                         self.store_slot(at + 8, &value);
                     }
                 }
                 _ if known => {}
                 Kept::Meta(m, at) => {
-                    let there = match self.meta[m].clone() {
-                        Some(vars) => self.is_in_slots(at, &vars),
-                        None => false,
-                    };
-                    if !there {
-                        let value = self.read_meta(MetaId(m as u32));
-                        self.store_slot(at, &value);
-                    }
+                    let value = self.read_meta(MetaId(m as u32));
+                    self.store_slot(at, &value);
                 }
                 Kept::Base(h, at) => {
-                    if let Some(vars) = self.headers[h].clone() {
-                        self.save_var(vars.base, at, 64);
-                    }
+                    let base = self.base(HeaderId(h as u32));
+                    let base = crate::value::Val::from_i64(&mut self.b, base, 64);
+                    self.store_slot(at, &base);
                 }
                 Kept::Varbit(h, at) => {
                     if let Some(vars) = self.headers[h].clone() {
-                        self.save_var(vars.varbit, at, 64);
+                        let bytes = self.get(vars.varbit, 64);
+                        self.store_slot(at, &bytes);
                     }
                 }
-                Kept::Edge(at) => self.save_var(self.edge, at, 64),
-                Kept::InOrder(at) => self.save_var(self.in_order, at, 1),
+                Kept::Edge(at) => {
+                    let edge = self.get(self.edge, 64);
+                    self.store_slot(at, &edge);
+                }
+                Kept::InOrder(at) => {
+                    let in_order = self.get(self.in_order, 1);
+                    self.store_slot(at, &in_order);
+                }
                 Kept::Outputs(true) => self.store_outputs(),
-                Kept::Unlaid(at) => self.save_var(self.unlaid, at, 1),
+                Kept::Unlaid(at) => {
+                    let unlaid = self.get(self.unlaid, 1);
+                    self.store_slot(at, &unlaid);
+                }
                 Kept::Laid => self.store_laid(),
-                Kept::Cut(at) => self.save_var(self.cut, at, 64),
-                Kept::Lost(at) => self.save_var(self.lost, at, 64),
-                Kept::Told(at) => self.save_var(self.told, at, 64),
-                Kept::Last(at) => self.save_var(self.last, at, 64),
+                Kept::Cut(at) => {
+                    let cut = self.get(self.cut, 64);
+                    self.store_slot(at, &cut);
+                }
+                Kept::Lost(at) => {
+                    let lost = self.get(self.lost, 64);
+                    self.store_slot(at, &lost);
+                }
+                Kept::Told(at) => {
+                    let told = self.get(self.told, 64);
+                    self.store_slot(at, &told);
+                }
+                Kept::Last(at) => {
+                    let last = self.get(self.last, 64);
+                    self.store_slot(at, &last);
+                }
                 Kept::Lookups => {
                     let lookups = self.b.use_var(self.lookups);
                     let lookups = self.b.ins().ireduce(types::I32, lookups);
                     let at = offset::PACKET_LOOKUPS;
                     self.b.ins().store(trusted(), lookups, self.packet, at);
                 }
-                Kept::Moved(_, Some(at)) => self.save_var(self.moved, at, 1),
-                Kept::Outputs(false) | Kept::Valid(_) | Kept::Moved(_, None) => {}
+                Kept::Outputs(false) | Kept::Valid(_) | Kept::Moved(_) => {}
             }
-        }
-    }
-
-    fn save_var(&mut self, var: Variable, at: i32, width: u32) {
-        if !self.is_in_slots(at, &[var]) {
-            let value = self.get(var, width);
-            self.store_slot(at, &value);
         }
     }
 
@@ -263,15 +243,16 @@ impl<'f, 'p> Gen<'f, 'p> {
                         _ => {
                             let value = self.load_slot(at, width);
                             self.set_meta(MetaId(m as u32), &value);
-                            if let Some(vars) = self.meta[m].clone() {
-                                self.note_slots(at, &vars);
-                            }
                         }
                     }
                 }
                 Kept::Base(h, at) => {
                     let Some(vars) = self.headers[h].clone() else { continue };
-                    self.restore_var(vars.base, known, at, 64);
+                    let base = match known {
+                        Some(base) => base,
+                        None => self.load_slot(at, 64).to_i64_low(&mut self.b),
+                    };
+                    self.b.def_var(vars.base, base);
                 }
                 // After its base.
                 Kept::Valid(h) => {
@@ -295,13 +276,11 @@ impl<'f, 'p> Gen<'f, 'p> {
                     if *know != Know::Const(0) {
                         let value = self.load_slot(at + 8, width);
                         self.set_wide(&vars.limbs, &value);
-                        self.note_slots(at + 8, &vars.limbs);
                     }
                 }
                 Kept::Edge(at) => self.restore_var(self.edge, known, at, 64),
                 Kept::InOrder(at) => self.restore_var(self.in_order, known, at, 1),
-                Kept::Moved(_, Some(at)) => self.restore_var(self.moved, known, at, 1),
-                Kept::Moved(may, None) => match known {
+                Kept::Moved(may) => match known {
                     Some(moved) => self.b.def_var(self.moved, moved),
                     None => self.set_known(self.moved, u64::from(may)),
                 },
@@ -355,7 +334,6 @@ impl<'f, 'p> Gen<'f, 'p> {
             None => {
                 let value = self.load_slot(at, width);
                 self.set(var, &value);
-                self.note_slots(at, &[var]);
             }
         }
     }

@@ -116,7 +116,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     }
 
     fn op(&mut self, op: &Op, site: Site<'_>) -> Result<(), Ended> {
-        if self.bails.is_long(self.b.func.dfg.num_insts()) {
+        if self.bails.is_long(self.b.func.dfg.num_values()) {
             return Err(self.bail("the code would become too long"));
         }
         if !matches!(op, Op::Exit) {
@@ -285,11 +285,7 @@ impl<'f, 'p> Gen<'f, 'p> {
 
     /// Does operations on a copy of the packet, which ends with them. What is output meanwhile is noted as all outputs are.
     fn on_copy(&mut self, body: &[Op], site: Site<'_>) -> Result<(), Ended> {
-        let outside = match self.plan.unit.program.called {
-            true => opt::COPIES_CALLED_MAX,
-            false => 0,
-        };
-        let depth = self.copy.map_or(outside, |copy| copy.depth + 1);
+        let depth = self.copy.map_or(0, |copy| copy.depth + 1);
         if depth >= DEPTH_MAX || !self.plan.few_copies {
             return Err(self.bail("a copy of copies, or one of many"));
         }
@@ -889,10 +885,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             return Err(self.bail("a table that is not planned for"));
         };
         let facts = self.facts_at(point);
-        let few = self.few_facts(point, &facts);
-        let Some((facts, number)) = self.points.version(leader, facts, few.as_ref()) else {
-            return Err(self.bail("more kinds of packets than long code has versions for"));
-        };
+        let (facts, number) = self.points.version(leader, facts);
         let facts = facts.clone();
         let (io, station) = (plan.frame.io(leader) as i32, plan.frame.station(leader));
         let place = self.b.ins().uload32(flags, self.context, io + offset::NODE_LEN);
@@ -1120,10 +1113,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             self.images()?;
         }
         let facts = self.facts_at(point);
-        let few = self.few_facts(point, &facts);
-        let Some((facts, number)) = self.points.version(station, facts, few.as_ref()) else {
-            return Err(self.bail("more kinds of packets than long code has versions for"));
-        };
+        let (facts, number) = self.points.version(station, facts);
         let facts = facts.clone();
         let flags = trusted();
         let (io, told) = (plan.frame.io(station) as i32, plan.frame.station(station).keys as i32);
@@ -1175,11 +1165,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let (yes, no) = (self.b.create_block(), self.b.create_block());
         self.branch(&passes, yes, no);
         self.enter(no);
-        match plan.unit.program.called {
-            // It may end a copy, or a call.
-            true => self.bail("a service that drops, where something is called"),
-            false => self.end(Some(DropReason::Service)),
-        };
+        self.end(Some(DropReason::Service));
         self.enter(yes);
         match stopped.edits {
             true => {

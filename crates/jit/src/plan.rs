@@ -45,8 +45,6 @@ pub(crate) struct Slots {
     pub(crate) fields: Vec<Option<i32>>,
     /// Bytes of the headers that can move.
     pub(crate) edge: Option<i32>,
-    /// Whether headers came, went or moved, where somebody asks before the end.
-    pub(crate) moved: Option<i32>,
     /// Whether headers lie in order.
     pub(crate) in_order: Option<i32>,
     /// Whether there are outputs that no copy was laid for.
@@ -87,7 +85,7 @@ impl<'u> Plan<'u> {
         let graph = Graph::new(program, &shape);
         let stops = Stops::new(unit);
         let flow = Flow::new(unit, &shape, &graph, &stops);
-        let mut slots = slots(program, &shape, &graph, &flow, !stops.all.is_empty());
+        let mut slots = slots(program, &shape, &graph, &flow);
         if !stops.all.is_empty() {
             let words = unit.program.actions.values().map(|a| words(&a.params)).max();
             slots.action = slots.stride as i32;
@@ -219,7 +217,7 @@ pub(crate) fn words(params: &[ir::program::Param]) -> u32 {
     params.iter().map(|p| p.width.div_ceil(64)).sum()
 }
 
-fn slots(program: &Program, shape: &Shape, graph: &Graph, flow: &Flow, stops: bool) -> Slots {
+fn slots(program: &Program, shape: &Shape, graph: &Graph, flow: &Flow) -> Slots {
     let mut at = 0i32;
     let mut words = |n: u32| {
         let place = at;
@@ -250,10 +248,6 @@ fn slots(program: &Program, shape: &Shape, graph: &Graph, flow: &Flow, stops: bo
     if points().next().is_some() {
         if flow.end.moved {
             slots.edge = words(1);
-        }
-        // A service is handed packets only as long as none did.
-        if stops && points().any(|p| p.may.moved) {
-            slots.moved = words(1);
         }
         if graph.disorder {
             slots.in_order = words(1);

@@ -195,7 +195,7 @@ pub(crate) fn generate(
     g.enter(exit);
     g.b.ins().return_(&[]);
     g.b.finalize(isa.frontend_config());
-    bails.count_instructions(function.dfg.num_insts());
+    bails.count_values(function.dfg.num_values());
     drop_unused(&mut function);
     function
 }

@@ -44,15 +44,8 @@ pub(crate) const ACCEPT_VERSIONS: usize = 256;
 pub(crate) const BLOCK_VERSIONS: usize = 12;
 /// Versions of the code behind a node.
 pub(crate) const NODE_VERSIONS: usize = 12;
-/// The same in a program of many tables: each packet waits at tens of them.
-pub(crate) const LONG_NODE_VERSIONS: usize = 3;
-/// Versions of the end of packets in one function there.
-const LONG_COMMIT_VERSIONS: usize = 2;
-/// There, versions beside these that know nothing of headers, but what was done with the packet so far, by [`Done`]. Code
-/// for packets with which anything may have been done is twenty times as long as for those that only wait for lookups.
-const FEW_VERSIONS: [usize; 3] = [2, 0, 0];
 /// Versions of the end of packets in one function.
-const COMMIT_VERSIONS: usize = 12;
+pub(crate) const COMMIT_VERSIONS: usize = 12;
 
 /// Picks a version: the one with these facts, or a new one, or, past the bound, the one that knows
 /// nothing. Returns its place in the list.
@@ -89,10 +82,6 @@ pub(crate) struct Points {
     /// Where packets wait that the entry does not parse.
     rest: Option<u32>,
     len: u32,
-    /// Versions of the code behind a node, at most.
-    pub(crate) versions: usize,
-    /// By node: versions for few facts.
-    few: Vec<[usize; 3]>,
     /// Some code notes outputs or copies beside packets.
     pub(crate) notes: bool,
     /// The node or stop behind which code is being made; none for a start of the burst.
@@ -110,23 +99,13 @@ impl Points {
         }
         Points {
             by_node: vec![Vec::new(); order.len()],
-            few: vec![[0; 3]; order.len()],
             order,
             places,
             rest: None,
             len: 0,
-            versions: NODE_VERSIONS,
             notes: false,
             here: None,
             asked: BTreeSet::new(),
-        }
-    }
-
-    /// Versions of the end of packets in one function, at most.
-    pub(crate) fn commits(&self) -> usize {
-        match self.versions {
-            NODE_VERSIONS => COMMIT_VERSIONS,
-            _ => LONG_COMMIT_VERSIONS,
         }
     }
 
@@ -165,58 +144,16 @@ impl Points {
         None
     }
 
-    /// The version of a node for these facts: what it knows, and its number among all points. Past the bound it is one that
-    /// knows nothing, or, where that would be long, one for `few` of the facts; none where there are enough of those.
-    pub(crate) fn version(
-        &mut self,
-        node: usize,
-        facts: Facts,
-        few: Option<&Few>,
-    ) -> Option<(&Facts, u32)> {
+    /// The version of a node for these facts: what it knows, and its number among all points.
+    pub(crate) fn version(&mut self, node: usize, facts: Facts) -> (&Facts, u32) {
         let len = &mut self.len;
-        let (versions, most) = (&mut self.by_node[node], self.versions);
-        let mut new = || {
+        let versions = &mut self.by_node[node];
+        let at = pick(versions, facts, NODE_VERSIONS, || {
             *len += 1;
             *len - 1
-        };
-        let known = |facts: &Facts| versions.iter().position(|(known, _)| known == facts);
-        let at = match (few, known(&facts)) {
-            (None, _) => pick(versions, facts, most, new),
-            (Some(_), Some(at)) => at,
-            (Some(_), None) if versions.len() < most => {
-                versions.push((facts, new()));
-                versions.len() - 1
-            }
-            (Some(few), None) => match known(&few.facts) {
-                Some(at) => at,
-                None if self.few[node][few.done as usize] < FEW_VERSIONS[few.done as usize] => {
-                    self.few[node][few.done as usize] += 1;
-                    versions.push((few.facts.clone(), new()));
-                    versions.len() - 1
-                }
-                None => return None,
-            },
-        };
-        Some((&versions[at].0, versions[at].1))
+        });
+        (&versions[at].0, versions[at].1)
     }
-}
-
-/// Of facts at a node, those that say what was done with the packet so far.
-#[derive(Clone, Debug)]
-pub(crate) struct Few {
-    pub(crate) facts: Facts,
-    pub(crate) done: Done,
-}
-
-/// What that comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Done {
-    /// Nothing was sent, and nothing lost.
-    Nothing,
-    /// Something known.
-    Known,
-    /// Something.
-    Unknown,
 }
 
 #[cfg(test)]
@@ -242,10 +179,10 @@ mod tests {
     #[test]
     fn points_are_numbered_over_all_nodes() {
         let mut points = Points::new(vec![0, 1, 2]);
-        assert_eq!(points.version(2, vec![Know::Zeros], None).unwrap().1, 0);
-        assert_eq!(points.version(0, vec![Know::Fresh], None).unwrap().1, 1);
-        assert_eq!(points.version(2, vec![Know::Data(4)], None).unwrap().1, 2);
-        assert_eq!(points.version(2, vec![Know::Zeros], None).unwrap().1, 0);
+        assert_eq!(points.version(2, vec![Know::Zeros]).1, 0);
+        assert_eq!(points.version(0, vec![Know::Fresh]).1, 1);
+        assert_eq!(points.version(2, vec![Know::Data(4)]).1, 2);
+        assert_eq!(points.version(2, vec![Know::Zeros]).1, 0);
         assert_eq!((points.len(), points.get(2, 1).map(|p| p.1)), (3, Some(2)));
         assert!(points.get(2, 2).is_none() && points.get(1, 0).is_none());
         assert_eq!(points.after(Which::Entry), Some(Which::Behind { node: 0, version: 0 }));
@@ -262,16 +199,5 @@ mod tests {
         points.places = vec![2, 1, 0];
         let all = std::iter::successors(points.after(Which::Rest), |which| points.after(*which));
         assert_eq!(all.collect::<Vec<_>>(), [behind(2, 0), behind(2, 1), behind(0, 0)]);
-        // Past the bound, few facts have versions of their own.
-        points.versions = 2;
-        let few = |k, done| Few { facts: vec![Know::Const(k)], done };
-        let mut of = |know, few| Some(points.version(2, vec![know], Some(&few))?.0.clone());
-        let one = Some(vec![Know::Const(1)]);
-        assert_eq!(of(Know::Data(8), few(1, Done::Nothing)), one);
-        assert_eq!(of(Know::Data(9), few(1, Done::Nothing)), one);
-        assert_eq!(of(Know::Data(4), few(2, Done::Known)), Some(vec![Know::Data(4)]));
-        assert_eq!(of(Know::Data(8), few(3, Done::Unknown)), None);
-        assert_eq!(of(Know::Data(8), few(2, Done::Known)), None);
-        assert_eq!(of(Know::Data(8), few(2, Done::Nothing)), Some(vec![Know::Const(2)]));
     }
 }

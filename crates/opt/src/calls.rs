@@ -12,19 +12,13 @@
 //! on. What the action does behind the call stands in a block, and the arguments that it looks at are kept in metadata.
 //!
 //! A call stays as it is where that would be long, where lookups take another port's guise, and where it is unknown where
-//! control goes behind it. In copies, and behind calls, what tells the control side where the packet has been, or may end the
-//! pass by itself is given up: a call that does nothing stands there. Clones that call something are jumps where nothing
-//! follows them (module `tails`).
+//! control goes behind it. In copies, and behind calls, what tells the control side where the packet has been, calls a
+//! service, or may end the pass by itself is given up: a call that does nothing stands there.
 //!
 //! Copies of tables and actions have the numbers that [`unroll`](crate::unroll) says.
 //!
 //! Requires: calls are given up. Ensures: what is not given up does the same.
-//! Checked by: `tests/oracle.rs`, `tests/openflow.rs`.
-
-mod quiet;
-mod tails;
-
-pub(crate) use tails::CLONES_MAX;
+//! Checked by: `tests/oracle.rs`.
 
 use crate::contents::Contents;
 use crate::copies::{ACTIONS, beside_copy, writes};
@@ -37,7 +31,6 @@ use ir::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tails::{Tails, is_clone};
 
 /// Copies, the pipeline itself included, at most.
 const COPIES_MAX: usize = 48;
@@ -57,14 +50,9 @@ pub(crate) fn lay_out(program: &Program, contents: &Contents) -> Option<(Program
         return None;
     }
     let (program, contents) = decided(program, contents);
-    let mut lay = Lay::new(&program, &contents, true);
+    let mut lay = Lay::new(&program, &contents);
     lay.pipeline();
-    if lay.tails.as_ref().is_some_and(|tails| !tails.holds()) {
-        lay = Lay::new(&program, &contents, false);
-        lay.pipeline();
-    }
-    let jumps = lay.tails.as_ref().is_some_and(Tails::is_used);
-    (jumps || lay.copies.len() > 1).then(|| lay.finish())
+    (lay.copies.len() > 1).then(|| lay.finish())
 }
 
 /// The same without what is decided by metadata that nobody writes, which is not worth a copy.
@@ -153,7 +141,7 @@ fn is_plain(op: &Op) -> bool {
 fn may_call(ops: &[Op]) -> bool {
     ops.iter().any(|op| match op {
         Op::If { then, or_else, .. } => may_call(then) || may_call(or_else),
-        op => is_plain(op) || is_clone(op),
+        op => is_plain(op),
     })
 }
 
@@ -168,12 +156,6 @@ struct Copy {
     back: Option<(Label, BlockId)>,
     /// Calls that it is inside of.
     depth: u32,
-    /// The level that it is, or is inside of.
-    level: usize,
-    /// Whose call it is for, what stands behind that, and where control goes then.
-    from: usize,
-    rest: Vec<Op>,
-    end: Option<Label>,
 }
 
 /// Where control goes at the end of a list that became a block.
@@ -190,8 +172,6 @@ struct Called {
     copy: usize,
     rest: Vec<Op>,
     end: Option<Label>,
-    /// It is a jump: the list is laid out here, as part of that copy.
-    tail: Option<Label>,
 }
 
 struct Lay<'a> {
@@ -211,33 +191,27 @@ struct Lay<'a> {
     groups_tell: bool,
     /// Some default action does nothing, so that a packet may have missed.
     missed: bool,
-    /// Clones may be jumps.
-    tails: Option<Tails>,
 }
 
 impl<'a> Lay<'a> {
-    fn new(program: &'a Program, contents: &'a Contents, jumps: bool) -> Lay<'a> {
+    fn new(program: &'a Program, contents: &'a Contents) -> Lay<'a> {
         let body = |id: &ActionId| contents.actions.get(id).map_or(&[][..], |a| &a.body);
         let tells = |id: &ActionId| any(body(id), &|op| matches!(op, Op::Punt { .. }));
         let groups_tell =
             contents.buckets.as_ref().is_none_or(|buckets| buckets.actions.iter().any(tells));
         let idle = |id: &ActionId| body(id).iter().all(|op| matches!(op, Op::Exit));
-        let mut metadata = program.metadata.clone();
-        // The first label is where copies end.
-        let tails = jumps.then(|| Tails::new(program, 0, &mut metadata));
         Lay {
             program,
             contents,
             copies: Vec::new(),
             order: Vec::new(),
-            labels: 1,
+            labels: 0,
             actions: BTreeMap::new(),
-            metadata,
+            metadata: program.metadata.clone(),
             copied: 0,
             choices: 0,
             groups_tell,
             missed: contents.tables.iter().any(|t| idle(&t.default.action)),
-            tails,
         }
     }
 
@@ -250,14 +224,12 @@ impl<'a> Lay<'a> {
         let blocks: Vec<BlockId> = (0..self.program.blocks.len() as u32).map(BlockId).collect();
         self.copy(&blocks, None, 0);
         self.blocks(0, &blocks);
-        self.levels();
     }
 
     /// A new copy, of these blocks.
     fn copy(&mut self, blocks: &[BlockId], back: Option<(Label, BlockId)>, depth: u32) -> usize {
         let labels = blocks.iter().map(|block| (*block, self.label())).collect();
-        let (rest, end) = (Vec::new(), None);
-        self.copies.push(Copy { labels, back, depth, level: 0, from: 0, rest, end });
+        self.copies.push(Copy { labels, back, depth });
         self.copies.len() - 1
     }
 
@@ -269,12 +241,7 @@ impl<'a> Lay<'a> {
                 users.entry(id).or_default().push(*block);
             }
         }
-        let is_level = self.is_level(copy);
         for block in blocks {
-            let level = self.copies[copy].level;
-            if let Some(tails) = self.tails.as_mut().filter(|_| is_level) {
-                tails.place = Some((level, *block));
-            }
             let old = &self.program.blocks[block.index()];
             let label = self.copies[copy].labels[block];
             if copy == 0 {
@@ -403,8 +370,8 @@ impl<'a> Lay<'a> {
             _ => false,
         };
         let ends = match op {
-            // It may end the pass by itself. (So may a service: then the packet is given up.)
-            Op::Reparse | Op::PushFront(..) => true,
+            // It may end the pass by itself.
+            Op::Service { .. } | Op::Reparse | Op::PushFront(..) => true,
             Op::Resubmit { .. } | Op::Recirculate { .. } => true,
             Op::Loop { body, .. } => any(body, &|op| matches!(op, Op::Drop(_) | Op::Exit)),
             Op::Drop(reason) => *reason == DropReason::LoopLimit,
@@ -429,13 +396,6 @@ impl<'a> Lay<'a> {
             }
             _ => false,
         })
-    }
-
-    /// The same of an operation with these behind it; where nothing follows, also to clones that become jumps.
-    fn chooses(&self, copy: usize, op: &Op, rest: &[Op]) -> bool {
-        let op = std::slice::from_ref(op);
-        let clones = || self.tails.is_some() && may_call(op) && quiet::list(rest).is_some();
-        Self::is_choice(copy, op) || clones()
     }
 
     /// A list that control does not leave, with what is given up in it.
@@ -474,21 +434,6 @@ impl<'a> Lay<'a> {
                     back
                 }
                 Op::Exit if copy > 0 => back,
-                Op::OnCopy { .. }
-                    if let Some((jump, start, tail)) =
-                        self.tail_of_clone(copy, op, &ops[at + 1..], Some(end)) =>
-                {
-                    out.extend(jump);
-                    self.put(label, out, Terminator::Jump(BlockId(start)));
-                    return self.called(copy, tail);
-                }
-                Op::Call { .. }
-                    if let Some((jump, start)) =
-                        self.tail_of_call(copy, op, &ops[at + 1..], Some(end)) =>
-                {
-                    out.extend(jump);
-                    return self.put(label, out, Terminator::Jump(BlockId(start)));
-                }
                 Op::Call { block, until, .. } if is_plain(op) => {
                     let fall = match end {
                         End::To(to) => Some(to),
@@ -504,10 +449,12 @@ impl<'a> Lay<'a> {
                     self.put(label, out, Terminator::Jump(BlockId(start)));
                     return self.called(copy, called);
                 }
-                Op::If { condition, then, or_else } if self.chooses(copy, op, &ops[at + 1..]) => {
+                Op::If { condition, then, or_else }
+                    if Self::is_choice(copy, std::slice::from_ref(op)) =>
+                {
                     let rest = &ops[at + 1..];
                     self.choices += 1;
-                    if self.choices > CHOICES_MAX * (1 + self.copies[copy].level) {
+                    if self.choices > CHOICES_MAX {
                         out.push(self.given_up());
                         break;
                     }
@@ -555,26 +502,18 @@ impl<'a> Lay<'a> {
     ) -> Option<Called> {
         let depth = self.copies[from].depth + 1;
         let blocks = self.reached(start, until);
-        // Each level is as many blocks again.
-        let most = BLOCKS_MAX * (1 + self.copies[from].level);
-        let full = self.copies.len() >= COPIES_MAX || self.copied + blocks.len() > most;
+        let full = self.copies.len() >= COPIES_MAX || self.copied + blocks.len() > BLOCKS_MAX;
         if full || depth > DEPTH_MAX || blocks.is_empty() || blocks.len() > CALLED_MAX {
             return None;
         }
         let back = self.label();
         let copy = self.copy(&blocks, Some((back, until)), depth);
-        self.copies[copy].level = self.copies[from].level;
-        (self.copies[copy].from, self.copies[copy].end) = (from, end);
-        self.copies[copy].rest = rest.clone();
-        Some(Called { copy, rest, end, tail: None })
+        Some(Called { copy, rest, end })
     }
 
     /// Lays out what is called, and behind it what stands behind the call.
     fn called(&mut self, from: usize, called: Called) {
-        let Called { copy, rest, end, tail } = called;
-        if let Some(label) = tail {
-            return self.block(copy, label, rest, End::To(end));
-        }
+        let Called { copy, rest, end } = called;
         let blocks: Vec<BlockId> = self.copies[copy].labels.keys().copied().collect();
         self.blocks(copy, &blocks);
         let mut ops = Vec::with_capacity(rest.len() + 1);
@@ -706,18 +645,9 @@ impl<'a> Lay<'a> {
                     out.extend(back.map(Op::Goto));
                     return out;
                 }
-                Op::Call { .. }
-                    if let Some((jump, start)) =
-                        self.tail_of_call(copy, op, &ops[at + 1..], fall.map(End::To)) =>
-                {
-                    out.extend(jump);
-                    out.push(Op::Goto(BlockId(start)));
-                    return out;
-                }
                 Op::Call { block, until, .. } if is_plain(op) => {
+                    let found = fall.and_then(|to| self.call(copy, *block, *until, Vec::new(), to));
                     let mut rest = ops[at + 1..].to_vec();
-                    let found =
-                        fall.and_then(|to| self.call(copy, *block, *until, rest.clone(), to));
                     let Some(found) = found else {
                         out.push(match copy {
                             0 => Op::clone(&self.relabelled(std::slice::from_ref(op))[0]),
@@ -733,19 +663,11 @@ impl<'a> Lay<'a> {
                     called.push(Called { rest, ..found });
                     return out;
                 }
-                Op::OnCopy { .. }
-                    if let Some((jump, start, mut tail)) =
-                        self.tail_of_clone(copy, op, &ops[at + 1..], fall.map(End::To)) =>
+                Op::If { condition, then, or_else }
+                    if Self::is_choice(copy, std::slice::from_ref(op)) =>
                 {
-                    self.keep(action, &mut tail.rest, &mut out);
-                    out.extend(jump);
-                    out.push(Op::Goto(BlockId(start)));
-                    called.push(tail);
-                    return out;
-                }
-                Op::If { condition, then, or_else } if self.chooses(copy, op, &ops[at + 1..]) => {
                     self.choices += 1;
-                    if self.choices > CHOICES_MAX * (1 + self.copies[copy].level) {
+                    if self.choices > CHOICES_MAX {
                         out.push(self.given_up());
                         return out;
                     }
@@ -821,12 +743,6 @@ impl<'a> Lay<'a> {
         }
         for action in actions.values_mut() {
             place(&mut Arc::make_mut(action).body, &at);
-        }
-        if let Some(tails) = &self.tails {
-            let mut resolve = |e: &mut Expr| tails.resolve(e);
-            let bodies = actions.values_mut().map(|action| &mut Arc::make_mut(action).body);
-            let lists = blocks.iter_mut().map(|block| &mut block.ops).chain(bodies);
-            lists.flatten().for_each(|op| op.exprs_mut(&mut resolve));
         }
         let (mut tables, mut held) = (Vec::new(), Vec::new());
         for copy in 0..self.copies.len() {

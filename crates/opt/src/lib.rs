@@ -12,7 +12,7 @@
 //! | [`contents()`] | the summary of a pipeline |
 //! | `specialise` | first: what packets can reach, and all that follows from known bits |
 //! | `thread_jumps`, `merge_blocks`, `drop_unreachable` | fewer, longer blocks |
-//! | `calls`, `copies` | in front of all: what is called as a copy of blocks that lead back, clones as jumps; what copies share |
+//! | `calls`, `copies` | in front of all: what is called as a copy of blocks that lead back; what copies share |
 //! | [`unroll`], [`residual`] | what follows a service as a copy of the pipeline; what is left of tables there |
 //! | `drop_checksums`, `drop_dead_writes`, `cut_parser` | what nobody looks at |
 //! | `join_slices` | fields written whole |
@@ -71,15 +71,9 @@ pub struct Optimised {
     pub residuals: Vec<Residual>,
     /// Tables in copies of the pipeline whose actions cannot all run there, or of whose key less matters there.
     pub thinned: Vec<Thinned>,
-    /// What is called is laid out: a service that drops the packet may end a call, or a copy, and not the pass. Where, the
-    /// program does not say, so that the engine gives such a packet up.
-    pub called: bool,
     /// What the passes did, in their order.
     pub notes: Vec<Note>,
 }
-
-/// Copies, at most, that what [`Optimised::called`] is done on may be inside of, beside those that its lists say.
-pub const COPIES_CALLED_MAX: u32 = calls::CLONES_MAX;
 
 /// Entries of tables, best first; of those that are not to be narrowed, none.
 pub type Entries = BTreeMap<TableId, Vec<Arc<Entry>>>;
@@ -110,7 +104,7 @@ pub fn optimise_with(
         let copies = laid.tables.len() / program.tables.len().max(1) - 1;
         let mut work = specialise::specialise(&laid, &held, options);
         work.note("calls", format!("{copies} calls laid out"));
-        return Optimised { called: true, ..passes(work, options) };
+        return passes(work, options);
     }
     // A packet may go on from the last copy: then more of them serve, up to a bound.
     let mut copies = 2;
@@ -238,7 +232,6 @@ fn as_it_was(program: &Program, contents: &Contents) -> Optimised {
         tables: contents.tables.iter().map(live).collect(),
         residuals: Vec::new(),
         thinned: Vec::new(),
-        called: false,
         notes: Vec::new(),
     }
 }
@@ -263,6 +256,5 @@ fn finish(work: Work<'_>) -> Optimised {
             }
         }
     }
-    let (residuals, thinned) = (Vec::new(), Vec::new());
-    Optimised { program, actions, tables, residuals, thinned, called: false, notes }
+    Optimised { program, actions, tables, residuals: Vec::new(), thinned: Vec::new(), notes }
 }

@@ -197,41 +197,6 @@ fn random_flows_do_the_same() {
     assert!(entries > 400, "{entries}");
 }
 
-/// Clones that call tables become jumps where nobody sees what follows.
-#[test]
-fn a_chassis_does_the_same() {
-    let all = frames();
-    let bail = Bail { services: false, copies: false, groups: false, ..Bail::ALL };
-    let from = number("OPT_ORACLE_FROM", 0);
-    let (mut laid, mut all_of) = (0, 0);
-    for seed in from..from + number("OPT_ORACLE_SEEDS", 400) {
-        let mut rng = Rng::new(seed ^ 0xc4a5);
-        let flows = flows::chassis(&mut rng);
-        let summary = contents(&flows.pipeline);
-        let packets = packets(&mut rng, &all, 40);
-        let options = Options { bail, ..Options::default() };
-        let optimised = opt::optimise(flows.pipeline.program(), &summary, &options);
-        let jumps = optimised.program.metadata.iter().any(|meta| meta.name == "clones@");
-        let compared = packets.len() - given_up(&flows, &optimised, &packets);
-        (laid, all_of) = (laid + usize::from(jumps) * compared, all_of + packets.len());
-        check(&flows.pipeline, &summary, options, &packets, &format!("seed {seed}"));
-    }
-    println!("{laid} of {all_of} packets by code that jumps");
-    assert!(laid > all_of / 4, "{laid} of {all_of}");
-}
-
-/// Packets of these that come to a call that is left.
-fn given_up(flows: &Flows, optimised: &Optimised, packets: &[(u32, Vec<u8>)]) -> usize {
-    let rewritten = common::Rewritten::new(&flows.pipeline, optimised);
-    let calls = |packet: &&(u32, Vec<u8>)| {
-        let mut trace = interp::Trace::new();
-        let mut lane = common::Lane::new(&flows.pipeline, 7);
-        lane.run(&rewritten, &packet.1, packet.0, 0, Some(&mut trace));
-        common::bails(&trace, Bail { calls: true, ..Bail::default() })
-    };
-    packets.iter().filter(calls).count()
-}
-
 /// What is left of a program, in short.
 #[derive(Debug, PartialEq, Eq)]
 struct Left {

@@ -168,10 +168,7 @@ pub(crate) fn compare(
             let mut probe = Lane::new(pipeline, 7);
             probe.externs = old.externs.clone();
             probe.run(pipeline, bytes, *in_port, now_ns, Some(&mut trace));
-            // What was laid out stands where it is given up, and is not on a copy any more.
-            let copied = bail.copied_services && !laid;
-            let mut left = Bail { calls: bail.calls && !laid, copied_services: copied, ..bail };
-            left.services &= !laid;
+            let mut left = Bail { calls: bail.calls && !laid, ..bail };
             if bails(&trace, left) {
                 continue;
             }
@@ -181,8 +178,8 @@ pub(crate) fn compare(
                 let mut probe = Lane::new(pipeline, 7);
                 probe.externs = new.externs.clone();
                 probe.run(&rewritten, bytes, *in_port, now_ns, Some(&mut trace));
-                left = bail;
-                if bails(&trace, left) || optimised.called && service_drops(&trace.events) {
+                left.calls = bail.calls;
+                if bails(&trace, left) {
                     continue;
                 }
             }
@@ -204,7 +201,7 @@ pub(crate) fn compare(
     None
 }
 
-pub(crate) fn bails(trace: &Trace, bail: Bail) -> bool {
+fn bails(trace: &Trace, bail: Bail) -> bool {
     fn walk(events: &[trace::Event], bail: Bail, copied: bool, parses: &mut u32) -> bool {
         events.iter().any(|event| {
             let on_copy = event.kind == trace::Kind::Clone && event.text.starts_with("on_copy");
@@ -228,14 +225,6 @@ pub(crate) fn bails(trace: &Trace, bail: Bail) -> bool {
         })
     }
     walk(&trace.events, bail, false, &mut 0)
-}
-
-/// A service drops the packet, which the engine gives up then.
-fn service_drops(events: &[trace::Event]) -> bool {
-    events.iter().any(|event| {
-        let here = event.text.starts_with("service ") && event.text.ends_with(", drop");
-        event.kind == trace::Kind::Op && here || service_drops(&event.children)
-    })
 }
 
 /// Optimises, verifies and compares; on a difference, tells which pass makes it.
