@@ -75,6 +75,8 @@ reasons! {
         Service = "service_drop", "A service said so, which counts why.";
         Stopped = "switch_stopped", "The switch was stopping.";
         FragmentLost = "fragment_lost", "An IP fragment that waited for its datagram's first, which did not come in time, or for which there was no room.";
+        VlanNotAllowed = "vlan_not_allowed", "NORMAL: the frame's VLAN is none of the port's that it came in by.";
+        MirrorPort = "mirror_port", "NORMAL: it came in by a mirror's port.";
     }
 }
 

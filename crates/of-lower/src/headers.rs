@@ -7,11 +7,13 @@
 //! Stacks have more room than the parser fills ([`VLAN_PARSED`], [`MPLS_PARSED`]): the rest is for
 //! tags pushed by one pass. Deeper tags than the parser takes stay in the payload, untouched.
 
+use super::normal::config::{Extras, MIRRORS_MAX, Mirror};
 use super::slots::Slots;
 use contract::ct as tracker;
 use ir::builder::Builder;
 use ir::program::Field;
 use ir::{BlockId, Expr, FieldRef, HeaderId, MetaId, StackId};
+use std::sync::Arc;
 
 /// What a packet carries from service to service (SoftFlow, figure 3): the `sf_*` fields.
 pub const SF_FIELDS: [(&str, u32); 5] =
@@ -154,6 +156,27 @@ headers! {
     sf: [MetaId; SF_FIELDS.len()],
     /// The block of the first egress table; none while outputs go straight to their ports.
     egress: Option<BlockId>,
+    /// The packet's mirrors are decided as far as it came in.
+    entered: MetaId,
+    /// Mirrors whose place has a copy of the packet, a bit each.
+    mirrored: MetaId,
+    /// Of the ports that share a group under NORMAL: those that a packet is for.
+    flood_class: MetaId,
+    /// A tunnel has put its tag in front of another one.
+    tag_pushed: MetaId,
+    /// The program's mirrors.
+    mirrors: Arc<[Mirror]>,
+    /// The counters of mirrors.
+    mirror_counter: u32,
+    /// Tags that NORMAL looks at.
+    vlan_tags: u8,
+    /// Blocks in front of those of tables.
+    first_block: u32,
+}
+
+/// The block that applies a flow table. Behind each comes that of its conjunctive flows.
+fn block(first: u32, table: u8) -> BlockId {
+    BlockId(first + 2 * u32::from(table))
 }
 
 fn varbit(fields: &[(&str, u32)], name: &str, width: u32) -> Vec<Field> {
@@ -167,8 +190,21 @@ fn varbit(fields: &[(&str, u32)], name: &str, width: u32) -> Vec<Field> {
 }
 
 impl Headers {
-    /// Declares everything, and the order of emission. `egress` is the block of the first egress table.
-    pub(super) fn declare(b: &mut Builder, egress: Option<BlockId>) -> Headers {
+    /// The block that applies a flow table.
+    pub(super) fn table_block(&self, table: u8) -> BlockId {
+        block(self.first_block, table)
+    }
+
+    /// The block that applies a table's conjunctive flows.
+    pub(super) fn conjunctive_block(&self, table: u8) -> BlockId {
+        BlockId(self.table_block(table).0 + 1)
+    }
+
+    /// Declares everything, and the order of emission.
+    pub(super) fn declare(b: &mut Builder, extras: &Extras) -> Headers {
+        let mirrors = extras.mirrors.clone();
+        let first_block = if mirrors.is_empty() { 0 } else { 2 };
+        let egress = extras.first_egress.map(|table| block(first_block, table));
         let eth_t = b.header_type("ethernet", &[("dst", 48), ("src", 48), ("type", 16)]);
         let itag_t =
             b.header_type("itag", &[("pcp", 3), ("dei", 1), ("uca", 1), ("res", 3), ("isid", 24)]);
@@ -330,6 +366,14 @@ impl Headers {
         let in_port_changed = b.meta("of.in_port_changed", 32);
         let scratch = b.meta("of.scratch", 128);
         let sf = SF_FIELDS.map(|(name, width)| b.meta(&format!("of.sf_{name}"), width));
+        let entered = b.meta("of.entered", 1);
+        let mirrored = b.meta("of.mirrored", 32);
+        let flood_class = b.meta("of.flood_class", 32);
+        let tag_pushed = b.meta("of.tag_pushed", 1);
+        let mirror_counter = match mirrors.is_empty() {
+            true => 0,
+            false => b.counter("mirrors", MIRRORS_MAX as u32),
+        };
 
         let field = |h: HeaderId, name: &str| FieldRef::Header(h, b.field(h, name));
         let last = |s: StackId, name: &str| FieldRef::Last(s, b.field(b.element(s, 0), name));
@@ -466,6 +510,14 @@ impl Headers {
             scratch,
             sf,
             egress,
+            entered,
+            mirrored,
+            flood_class,
+            tag_pushed,
+            mirrors,
+            mirror_counter,
+            vlan_tags: extras.tags().unwrap_or(0),
+            first_block,
         }
     }
 

@@ -1,6 +1,8 @@
 //! The ids of the program's parts, and conventions about them.
 
 use super::headers::Headers;
+use super::normal::config::{MIRRORS_MAX, PortVlans};
+use super::normal::ids::VlanIds;
 use super::slots::Slots;
 use ir::{
     ActionCall, ActionId, BinaryOp, Bits, BlockId, DigestId, Expr, FieldRef, GroupId, KeyMatch,
@@ -16,6 +18,21 @@ pub const GROUP_INTERNAL: GroupId = GroupId(0xffff_ff01);
 pub const GROUP_ALL: GroupId = GroupId(0xffff_ff01);
 /// The internal group of the ports that take part in flooding (`OFPP_FLOOD`, and NORMAL's).
 pub const GROUP_FLOOD: GroupId = GroupId(0xffff_ff02);
+
+/// The first group of ports under NORMAL where ports have VLANs: those that packets of a VLAN are flooded to.
+const FIRST_FLOOD: u32 = 0xffff_ff03;
+/// So many groups are there for that; more classes of packets than groups share them.
+pub const FLOOD_GROUPS: u32 = u32::MAX - FIRST_FLOOD - MIRRORS_MAX as u32;
+
+/// The group of this number among those of NORMAL's VLANs.
+pub fn group_of_flood(number: u32) -> GroupId {
+    GroupId(FIRST_FLOOD + number % FLOOD_GROUPS)
+}
+
+/// The group of a mirror's copies to a VLAN.
+pub fn group_of_mirror(number: usize) -> GroupId {
+    GroupId(u32::MAX - number as u32)
+}
 
 /// Values of the packet in one `learn`, at most: 128 bits each.
 pub const LEARN_VALUES: usize = 8;
@@ -149,6 +166,8 @@ pub struct Layout {
     pub output: ActionId,
     /// Does nothing: a known source.
     pub known: ActionId,
+    /// What is there for VLANs of ports and for mirrors.
+    pub vlans: VlanIds,
     /// The first id for actions that are added ([`super::Interner`]).
     pub first_action: ActionId,
 }
@@ -173,17 +192,7 @@ impl Layout {
 
     /// The block that applies a flow table, if there is one of this number.
     pub fn table_block(&self, table: u8) -> Option<BlockId> {
-        (u32::from(table) < self.tables).then_some(Layout::block(table))
-    }
-
-    /// The block that applies a flow table. Behind each comes that of its conjunctive flows.
-    pub(crate) fn block(table: u8) -> BlockId {
-        BlockId(2 * u32::from(table))
-    }
-
-    /// The block that applies a table's conjunctive flows ([`Layout::conjunctive_table`]).
-    pub(super) fn conjunctive_block(table: u8) -> BlockId {
-        BlockId(2 * u32::from(table) + 1)
+        (u32::from(table) < self.tables).then_some(self.headers.table_block(table))
     }
 
     /// Where entries with `conj_id` are, and those of the dimensions, which no packet matches.
@@ -213,14 +222,15 @@ impl Layout {
         (matches, ActionCall::new(self.known))
     }
 
-    /// Patterns and action of a known station.
+    /// Patterns and action of a known station behind a port that has these VLANs.
     pub fn normal_dst_entry(
         &self,
         vlan: u16,
         mac: u64,
         port: u32,
+        vlans: Option<&PortVlans>,
     ) -> (Box<[KeyMatch]>, ActionCall) {
-        (exact(&[(vlan.into(), 12), (mac, 48)]), self.output_call(port))
+        (exact(&[(vlan.into(), 12), (mac, 48)]), self.vlans.station(port, vlans))
     }
 
     /// Members of [`Layout::drop_fragments`] for `OFPC_FRAG_DROP` or `OFPC_FRAG_NORMAL`.

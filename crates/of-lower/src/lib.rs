@@ -34,6 +34,7 @@
 //! | [`meter`] | meters |
 //! | [`intern`] | shapes to action ids, with reference counts |
 //! | [`matching`] | matches to patterns and back |
+//! | [`normal`] | NORMAL with VLANs of ports, mirrors |
 //! | [`mod@program`], [`layout`] | the program and the ids of its parts |
 
 pub mod action_set;
@@ -46,6 +47,7 @@ pub mod intern;
 pub mod layout;
 pub mod matching;
 pub mod meter;
+pub mod normal;
 pub mod ops;
 pub mod parser;
 pub mod places;
@@ -64,7 +66,7 @@ pub use intern::Interner;
 pub use layout::{Layout, PuntArgs, Waits};
 pub use matching::{lower_match, raise_match};
 pub use meter::lower_meter;
-pub use program::{ProgramConfig, program, program_with};
+pub use program::{ProgramConfig, program, program_of, program_with};
 pub use step::{Shape, Step};
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 use super::fields::write_ether_type;
 use super::headers::{Headers, VLAN_MAX};
 use super::layout::{GROUP_ALL, GROUP_FLOOD, Layout};
+use super::normal::mirror;
 use super::slots::Kind;
 pub use super::tags::{ensure_vlan, pop_vlan, push_vlan};
 use ir::program::intrinsic;
@@ -58,7 +59,11 @@ pub fn softflow(
     ops.push(set(action, element));
     ops.push(set(stage, Expr::binary(BinaryOp::Add, of(stage), Expr::int(1, 8))));
     ops.push(set(told, argument));
-    ops.push(Op::Recirculate { keep: h.sf.to_vec() });
+    let mut keep = h.sf.to_vec();
+    if !h.mirrors.is_empty() {
+        keep.extend([h.entered, h.mirrored]);
+    }
+    ops.push(Op::Recirculate { keep });
     ops
 }
 
@@ -71,7 +76,17 @@ pub const EGRESS_PASSES_MAX: u8 = 2;
 //= openflow-1.5.1 §5.12: outputs of egress tables' entries begin it again, and are kept from going on
 //= for ever.
 /// Sends a copy to one port.
-fn send(to: Expr, h: &Headers) -> Op {
+fn send(to: Expr, h: &Headers) -> Vec<Op> {
+    if h.egress.is_some() {
+        return vec![send_unmirrored(to, h)];
+    }
+    let mut ops = mirror::leaving(h, &to);
+    ops.push(send_unmirrored(to, h));
+    ops
+}
+
+/// The same without the copies of mirrors.
+pub(crate) fn send_unmirrored(to: Expr, h: &Headers) -> Op {
     let Some(block) = h.egress else { return Op::Output { port: to } };
     let set = |meta, value| Op::Assign(FieldRef::Meta(meta), value);
     let passes = || Expr::meta(h.egress_passes);
@@ -84,7 +99,7 @@ fn send(to: Expr, h: &Headers) -> Op {
         set(h.exit, Expr::bool(false)),
         set(h.egress_passes, Expr::binary(BinaryOp::Add, passes(), Expr::int(1, 8))),
         // Control only comes to later blocks, so the call ends with the copy's way.
-        Op::Call { block, until: Layout::block(0), guise: None, site: 0 },
+        Op::Call { block, until: h.table_block(0), guise: None, site: 0 },
     ];
     when(more, vec![Op::OnCopy { body }])
 }
@@ -93,13 +108,12 @@ fn send(to: Expr, h: &Headers) -> Op {
 /// leaves by its port, the ingress port included.
 pub fn output_of_set(h: &Headers, normal: BlockId) -> Op {
     let (to, max_len) = (Expr::meta(h.slots.output), Expr::meta(h.slots.max_len));
-    let ingress = output_last(h, to.clone(), max_len, PuntReason::ActionSet, normal);
     match h.egress {
-        None => ingress,
+        None => output_last(h, to, max_len, PuntReason::ActionSet, normal),
         Some(_) => Op::If {
             condition: Expr::meta(h.egress_passes).eq(Expr::int(0, 8)),
-            then: vec![ingress],
-            or_else: vec![Op::Output { port: to }],
+            then: vec![output_last(h, to.clone(), max_len, PuntReason::ActionSet, normal)],
+            or_else: mirror::leaving(h, &to).into_iter().chain([Op::Output { port: to }]).collect(),
         },
     }
 }
@@ -109,29 +123,33 @@ pub fn output_of_set(h: &Headers, normal: BlockId) -> Op {
 pub fn output(to: Expr, h: &Headers) -> Op {
     Op::If {
         condition: to.clone().ne(h.in_port()),
-        then: vec![send(to, h)],
+        then: send(to, h),
         or_else: vec![Op::Assign(FieldRef::Meta(h.suppressed), Expr::bool(true))],
     }
 }
 
 /// Sends a copy back.
-pub fn output_in_port(h: &Headers) -> Op {
+pub fn output_in_port(h: &Headers) -> Vec<Op> {
     send(h.in_port(), h)
 }
 
 /// Does an output with a copy of at most so many bytes.
-pub fn truncated(bytes: Expr, output: Op) -> Op {
-    Op::OnCopy { body: vec![Op::Truncate { length: bytes }, output] }
+pub fn truncated(bytes: Expr, output: Vec<Op>) -> Op {
+    Op::OnCopy { body: [Op::Truncate { length: bytes }].into_iter().chain(output).collect() }
 }
 
 /// To every port but the ingress port: the group that the rules keep for it.
-pub fn output_all() -> Op {
-    Op::Group { group: Expr::int(GROUP_ALL.0.into(), 32) }
+pub fn output_all(h: &Headers) -> Vec<Op> {
+    let mut ops = mirror::flooded(h, |mirror| mirror.all);
+    ops.push(Op::Group { group: Expr::int(GROUP_ALL.0.into(), 32) });
+    ops
 }
 
 /// To every port that takes part in flooding, but the ingress port.
-pub fn output_flood() -> Op {
-    Op::Group { group: Expr::int(GROUP_FLOOD.0.into(), 32) }
+pub fn output_flood(h: &Headers) -> Vec<Op> {
+    let mut ops = mirror::flooded(h, |mirror| mirror.flood);
+    ops.push(Op::Group { group: Expr::int(GROUP_FLOOD.0.into(), 32) });
+    ops
 }
 
 /// Runs a copy through a block: NORMAL, or the first table.
@@ -209,17 +227,17 @@ fn output_to(
     let is = |p: PortNo| to.clone().eq(port(p));
     let ordinary = Expr::binary(BinaryOp::Lt, to.clone(), port(PortNo::MAX)).or(is(PortNo::LOCAL));
     let reserved = [
-        (PortNo::CONTROLLER, punt(h, reason, max_len)),
+        (PortNo::CONTROLLER, vec![punt(h, reason, max_len)]),
         (PortNo::IN_PORT, output_in_port(h)),
-        (PortNo::FLOOD, output_flood()),
-        (PortNo::ALL, output_all()),
-        (PortNo::NORMAL, normal),
+        (PortNo::FLOOD, output_flood(h)),
+        (PortNo::ALL, output_all(h)),
+        (PortNo::NORMAL, vec![normal]),
     ];
-    let otherwise = reserved.into_iter().rev().fold(Vec::new(), |or_else, (p, op)| {
-        vec![Op::If { condition: is(p), then: vec![op], or_else }]
-    });
-    let send =
-        Op::If { condition: to.clone().ne(h.in_port()), then: vec![send(to, h)], or_else: back };
+    let otherwise = reserved
+        .into_iter()
+        .rev()
+        .fold(Vec::new(), |or_else, (p, then)| vec![Op::If { condition: is(p), then, or_else }]);
+    let send = Op::If { condition: to.clone().ne(h.in_port()), then: send(to, h), or_else: back };
     Op::If { condition: ordinary, then: vec![send], or_else: otherwise }
 }
 
@@ -253,7 +271,7 @@ pub fn resubmit(
     let set = match copy {
         true => Vec::new(),
         false => {
-            let never = Layout::block(0);
+            let never = h.table_block(0);
             vec![Op::Call { block: until, until: never, guise: None, site: 0 }, h.slots.clear()]
         }
     };

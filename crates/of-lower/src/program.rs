@@ -17,19 +17,23 @@
 //! NORMAL (1.3.5 §4.5) is a learning switch for each VLAN: an unknown (vlan, source, port) sends a
 //! digest; a known (vlan, destination) goes to its port, all else is flooded. Frames to
 //! 01-80-c2-00-00-0x are not forwarded (IEEE 802.1D §7.12.6). Who serves the digest inserts an
-//! entry into both tables and removes them by the idle timeout of the first.
+//! entry into both tables and removes them by the idle timeout of the first. Where ports have VLANs, and
+//! where there are mirrors, the program has more blocks ([`super::normal`]).
 
 use super::action_set;
 use super::checksums;
 use super::fields;
 use super::headers::Headers;
 use super::layout::{LEARN_VALUES, Layout};
+use super::normal::blocks::{Behind, NormalBlocks, StationTables};
+use super::normal::config::Extras;
+use super::normal::ids::VlanIds;
 use super::ops;
 use super::parser;
 use contract::{ct as tracker, learn_admits as admission, softflow as elements};
 use ir::builder::Builder;
 use ir::{
-    ActionCall, ActionId, BinaryOp, BlockId, DropReason, Expr, Key, MatchKind, Op, Program,
+    ActionCall, ActionId, BinaryOp, DropReason, Expr, FieldRef, Key, MatchKind, Op, Program,
     PuntReason, Table, TableId, Terminator,
 };
 use openflow::PortNo;
@@ -60,8 +64,13 @@ pub fn program(config: &ProgramConfig) -> (Program, Layout) {
 /// The program with egress tables from `first_egress` on, if it is said. The ids are the same in all of
 /// them, so entries, groups and arguments of one are those of another; bodies of actions are not.
 pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Program, Layout) {
+    program_of(config, &Extras { first_egress, ..Extras::default() })
+}
+
+/// The program with all that it may have beside tables. What was said of ids above holds.
+pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) {
     let b = &mut Builder::new();
-    let h = Headers::declare(b, first_egress.map(Layout::block));
+    let h = Headers::declare(b, extras);
     let slots = h.slots.clone();
     let (drop_fragments, shown_fragments) = parser::declare(b, &h);
     checksums::declare(b, &h);
@@ -88,7 +97,7 @@ pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Progra
     );
     let output = b.action("output", &[("port", 32)], vec![ops::output(Expr::Param(0), &h)]);
     let known = b.action("known", &[], Vec::new());
-    let flood = b.action("flood", &[], vec![ops::output_flood()]);
+    let flood = b.action("flood", &[], ops::output_flood(&h));
     // A group address is no station's, and the controller (a packet-out) is no port.
     let vlan = || Expr::Field(h.vlan_vid);
     let in_port = || h.in_port();
@@ -108,6 +117,8 @@ pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Progra
         }],
     );
 
+    let mut vlan_ids = VlanIds::declare(b, &h, extras, known, output);
+    let vlans = extras.tags().is_some();
     let key = fields::key(&h);
     for n in 0..tables {
         b.table(Table {
@@ -126,11 +137,11 @@ pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Progra
         kind: MatchKind::Exact,
         width,
     };
-    let mut normal_table = |name: &str, key: Vec<Key>, hit: ActionId, miss: ActionId| {
+    let mut normal_table = |name: &str, key: Vec<Key>, hits: Vec<ActionId>, miss: ActionId| {
         b.table(Table {
             name: name.to_string(),
             key: Arc::from(key),
-            actions: Some(vec![hit, miss]),
+            actions: Some(hits.into_iter().chain([miss]).collect()),
             default: ActionCall::new(miss),
             default_const: true,
             capacity: config.normal_capacity,
@@ -142,9 +153,16 @@ pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Progra
         exact("eth_src", Expr::Field(h.eth_src), 48),
         exact("in_port", in_port(), 32),
     ];
-    let normal_src = normal_table("normal_src", src_key, known, learn_source);
+    let normal_src = normal_table("normal_src", src_key, vec![known], learn_source);
     let dst_key = vec![exact("vlan", vlan(), 12), exact("eth_dst", Expr::Field(h.eth_dst), 48)];
-    let normal_dst = normal_table("normal_dst", dst_key, output, flood);
+    // Where ports have VLANs, a table of its own says where to.
+    let (mut sends, mut unknown) = (vec![output], flood);
+    if vlans {
+        sends.extend(vlan_ids.station_actions());
+        unknown = known;
+    }
+    let normal_dst = normal_table("normal_dst", dst_key, sends, unknown);
+    let stations = StationTables { src: normal_src, dst: normal_dst };
 
     let first_conjunctive = TableId(normal_dst.0 + 1);
     for n in 0..tables {
@@ -158,15 +176,17 @@ pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Progra
             counters: true,
         });
     }
+    vlan_ids.declare_tables(b, &h, extras);
+    let first = (h.first_block > 0).then(|| (b.block("in"), b.block("mirror_src")));
     for n in 0..tables {
         b.block(&format!("t{n}"));
         b.block(&format!("t{n}_conjunctive"));
     }
-    let tail = NormalBlocks::reserve(b, "normal_tail");
+    let tail = NormalBlocks::reserve(b, "normal_tail", vlans, true);
     let action_set = b.block("action_set");
     let execute = b.block("as_execute");
     let end = b.block("end");
-    let copy = NormalBlocks::reserve(b, "normal");
+    let copy = NormalBlocks::reserve(b, "normal", vlans, false);
     let done = b.block("done");
     let nowhere = b.block("nowhere");
 
@@ -179,11 +199,21 @@ pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Progra
             miss: action_set,
             by_action: Vec::new(),
         };
-        b.set_block(Layout::block(n as u8), ops, apply(TableId(n)));
+        b.set_block(h.table_block(n as u8), ops, apply(TableId(n)));
         let conjunctive = TableId(first_conjunctive.0 + n);
-        b.set_block(Layout::conjunctive_block(n as u8), Vec::new(), apply(conjunctive));
+        b.set_block(h.conjunctive_block(n as u8), Vec::new(), apply(conjunctive));
     }
-    tail.fill(b, &h, normal_src, normal_dst, action_set);
+    if let (Some((first, mirrors)), Some(table)) = (first, vlan_ids.mirror_src) {
+        // A packet comes in once, whatever tables it is resubmitted to.
+        let (condition, then) = (Expr::meta(h.entered), h.table_block(0));
+        let end = Terminator::If { condition, then, or_else: mirrors };
+        b.set_block(first, vec![refuse(&h)], end);
+        let entered = Op::Assign(FieldRef::Meta(h.entered), Expr::bool(true));
+        let end = Terminator::Apply { table, hit: then, miss: then, by_action: Vec::new() };
+        b.set_block(mirrors, vec![entered], end);
+    }
+    let behind = Behind { set: action_set, end, copy: copy.first };
+    tail.fill_tail(b, &h, stations, &vlan_ids, behind);
     let empty = Expr::meta(slots.present).eq(Expr::int(0, 64));
     b.set_block(
         action_set,
@@ -198,7 +228,7 @@ pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Progra
         or_else: Vec::new(),
     };
     b.set_block(end, vec![suppressed.clone()], Terminator::Exit);
-    copy.fill(b, &h, normal_src, normal_dst, done);
+    copy.fill(b, &h, stations, &vlan_ids, done);
     b.set_block(done, vec![suppressed], Terminator::Exit);
     b.set_block(nowhere, Vec::new(), Terminator::Exit);
 
@@ -227,6 +257,7 @@ pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Progra
         miss_to_controller,
         output,
         known,
+        vlans: vlan_ids,
         first_action: ActionId(program.actions.len() as u32),
         headers: h,
         slots,
@@ -244,33 +275,5 @@ fn refuse(h: &Headers) -> Op {
             then: vec![Op::Drop(DropReason::Fragment)],
             or_else: vec![Op::Drop(DropReason::FrameTooShort)],
         }],
-    }
-}
-
-/// The three blocks of NORMAL.
-struct NormalBlocks {
-    first: BlockId,
-    src: BlockId,
-    dst: BlockId,
-}
-
-impl NormalBlocks {
-    fn reserve(b: &mut Builder, name: &str) -> NormalBlocks {
-        NormalBlocks {
-            first: b.block(name),
-            src: b.block(&format!("{name}_src")),
-            dst: b.block(&format!("{name}_dst")),
-        }
-    }
-
-    fn fill(&self, b: &mut Builder, h: &Headers, src: TableId, dst: TableId, next: BlockId) {
-        let apply =
-            |table, next| Terminator::Apply { table, hit: next, miss: next, by_action: Vec::new() };
-        let group = Expr::int(0x0180_c200_0000 >> 4, 44);
-        let link_local = Expr::Field(h.eth_dst).slice(47, 4).eq(group);
-        let end = Terminator::If { condition: link_local, then: next, or_else: self.src };
-        b.set_block(self.first, Vec::new(), end);
-        b.set_block(self.src, Vec::new(), apply(src, self.dst));
-        b.set_block(self.dst, Vec::new(), apply(dst, next));
     }
 }

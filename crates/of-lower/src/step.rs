@@ -269,7 +269,7 @@ impl Build<'_> {
         self.sites += 1;
         let tables = vec![TableId(table.into()), layout.conjunctive_table(table)];
         let lookup = Guise { in_port, columns, tables };
-        let (block, copy) = (Layout::block(table), !self.outer.is_empty());
+        let (block, copy) = (layout.headers.table_block(table), !self.outer.is_empty());
         let sites = self.sites;
         ops::resubmit(&layout.headers, block, Some(lookup), layout.action_set, copy, sites)
     }
@@ -279,9 +279,9 @@ impl Build<'_> {
         let h = &layout.headers;
         let ops: Vec<Op> = match step {
             Step::Output => vec![ops::output(self.param("port", 32), h)],
-            Step::InPort => vec![ops::output_in_port(h)],
-            Step::All => vec![ops::output_all()],
-            Step::Flood => vec![ops::output_flood()],
+            Step::InPort => ops::output_in_port(h),
+            Step::All => ops::output_all(h),
+            Step::Flood => ops::output_flood(h),
             Step::Normal => vec![ops::run_copy(layout.normal)],
             Step::Bucket => {
                 self.bucket = true;
@@ -289,7 +289,7 @@ impl Build<'_> {
                 vec![layout.slots.clear(), exit]
             }
             Step::BucketEnd => {
-                let (block, until) = (layout.action_set, Layout::block(0));
+                let (block, until) = (layout.action_set, layout.headers.table_block(0));
                 vec![Op::Call { block, until, guise: None, site: 0 }]
             }
             Step::BucketNormal => vec![ops::call_on_copy(layout.normal, layout.nowhere)],
@@ -363,7 +363,7 @@ impl Build<'_> {
             }
             Step::OutputTruncated => {
                 let (to, bytes) = (self.param("port", 32), self.param("bytes", 32));
-                vec![ops::truncated(bytes, ops::output(to, h))]
+                vec![ops::truncated(bytes, vec![ops::output(to, h)])]
             }
             Step::InPortTruncated => {
                 vec![ops::truncated(self.param("bytes", 32), ops::output_in_port(h))]
@@ -445,7 +445,14 @@ impl Build<'_> {
             Step::Resubmit(table) => {
                 let copy = !self.outer.is_empty();
                 self.sites += 1;
-                ops::resubmit(h, Layout::block(table), None, layout.action_set, copy, self.sites)
+                ops::resubmit(
+                    h,
+                    layout.headers.table_block(table),
+                    None,
+                    layout.action_set,
+                    copy,
+                    self.sites,
+                )
             }
             Step::ResubmitPort(table) => {
                 let in_port = self.other_port();
@@ -541,11 +548,11 @@ impl Build<'_> {
                 let merged = fields::merge(Expr::meta(h.metadata), value, mask);
                 vec![Op::Assign(FieldRef::Meta(h.metadata), merged)]
             }
-            Step::Goto(table) => vec![Op::Goto(Layout::block(table))],
+            Step::Goto(table) => vec![Op::Goto(layout.headers.table_block(table))],
             Step::Found => vec![Op::Assign(FieldRef::Meta(h.conj_id), Expr::int(0, 32))],
             Step::Conjunctive(table) => vec![
                 Op::Assign(FieldRef::Meta(h.conj_id), self.param("id", 32)),
-                Op::Goto(Layout::conjunctive_block(table)),
+                Op::Goto(layout.headers.conjunctive_block(table)),
             ],
         };
         match self.within.take() {
@@ -608,7 +615,7 @@ impl Build<'_> {
             ops
         };
         let Some(table) = ct.table else { return call(Vec::new()) };
-        let block = Layout::block(table);
+        let block = layout.headers.table_block(table);
         let there = Op::Call { block, until: layout.nowhere, guise: None, site: 0 };
         let mut body = call(h.ct.to_vec());
         body.push(there.clone());

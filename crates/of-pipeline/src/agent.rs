@@ -32,6 +32,7 @@ use crate::synchronised;
 use crate::table_config::TableConfigs;
 use crate::transaction::{Change, Transaction};
 use crate::trigger::Triggers;
+use crate::vlans::Vlans;
 use of_lower::Layout;
 use openflow::{
     Match, Message, MultipartRequest, MultipartRequestBody, PortNo, QueueConfigReply, QueueId,
@@ -73,6 +74,7 @@ pub struct Agent {
     pub(crate) stage: Stage,
     pub(crate) settings: Settings,
     pub(crate) stations: Stations,
+    pub(crate) vlans: Vlans,
     pub(crate) injections: Injections,
     pub(crate) triggers: Triggers,
     pub(crate) learning: Learning,
@@ -110,6 +112,7 @@ impl Agent {
             emergency: Emergency::default(),
             settings: Settings::default(),
             stations: Stations::default(),
+            vlans: Vlans::default(),
             injections: Injections::default(),
             triggers: Triggers::default(),
             learning: Learning::default(),
@@ -207,6 +210,7 @@ impl Agent {
             Err(message) => self.execute(by, version, message, reply),
         };
         self.transaction(None).delete_orphans();
+        self.follow_ports_with_vlans();
         done
     }
 
@@ -298,6 +302,7 @@ impl Agent {
         while let Some(event) = self.env.switch.try_port_event() {
             self.port_event(event);
         }
+        self.follow_ports_with_vlans();
     }
 
     /// What happened since the last call, for controllers. Also follows ports, learns for NORMAL and

@@ -20,6 +20,7 @@
 //! | [`bundle`] | requests that happen together |
 //! | [`validate`] | instructions and actions: what a table may be asked to do |
 //! | [`normal`] | learning for NORMAL |
+//! | [`vlans`] | VLANs of ports under NORMAL, mirrors |
 //! | `punt`, `waiting`, `injections` | packets to controllers, and those that wait for one |
 //! | `learning`, `learned` | entries that `learn` makes of packets |
 //! | [`monitor`] | who watches flow entries |
@@ -88,6 +89,7 @@ mod transaction;
 mod trigger;
 mod users;
 pub mod validate;
+pub mod vlans;
 mod waiting;
 
 pub use agent::{Agent, AgentError};

@@ -20,6 +20,7 @@ use crate::env::Env;
 use crate::flow::timeout_ns;
 use crate::refusal::Refusal;
 use crate::stage::{Batch, Stage};
+use crate::vlans::NormalConfig;
 use hashbrown::HashMap;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Update};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,6 +64,8 @@ pub struct Stations {
     turns: u64,
     limit: Option<FairLimit>,
     full_said_ns: Option<u64>,
+    /// Ports that are no trunks of all VLANs, and those of mirrors, behind which nobody is.
+    vlans: NormalConfig,
 }
 
 impl Stations {
@@ -92,6 +95,11 @@ impl Stations {
             let used_ns = switch.counter(s.source.0).last_used_ns.unwrap_or(0);
             (*vlan, *mac, s.port, used_ns.max(s.seen_ns))
         })
+    }
+
+    /// What ports are told of VLANs. Those behind a port that changed are to be forgotten.
+    pub(crate) fn set_vlans(&mut self, config: &NormalConfig) {
+        self.vlans = config.clone();
     }
 
     fn insert(&mut self, place: Place, mut station: Station) {
@@ -176,7 +184,8 @@ impl Stations {
         let at = |i: usize| args.get(i).map_or(0, Bits::low_u64);
         let (vlan, mac, port) = (at(0) as u16, at(1), at(2) as u32);
         // A digest may be older than the port's going down.
-        if !env.switch.port(port).is_some_and(|view| view.is_live()) {
+        if !env.switch.port(port).is_some_and(|view| view.is_live()) || self.vlans.is_mirrors(port)
+        {
             return;
         }
         if let Err(refusal) = self.place(env, stage, (vlan, mac), port) {
@@ -243,7 +252,8 @@ impl Stations {
         }
         let source = tx.take_entry_id()?;
         let (vlan, mac) = place;
-        let to = |id| entry(id, layout.normal_dst_entry(vlan, mac, port), 0);
+        let vlans = self.vlans.ports.get(&port);
+        let to = |id| entry(id, layout.normal_dst_entry(vlan, mac, port, vlans), 0);
         let destination = match old {
             Some(old) => {
                 tx.push(Update::Delete(layout.normal_src, old.source));

@@ -23,6 +23,8 @@ pub struct Ports {
     ours: BTreeMap<u32, PortConfig>,
     /// Once there are the groups of ALL and FLOOD.
     pub(crate) unread: Option<Unread>,
+    /// How often something of the above changed.
+    pub(crate) changes: u64,
 }
 
 impl Ports {
@@ -49,16 +51,19 @@ impl Ports {
 
     /// A port came.
     pub(crate) fn add(&mut self, port: u32) -> bool {
+        self.changes += 1;
         self.numbers.insert(port)
     }
 
     /// A port went.
     pub(crate) fn remove(&mut self, port: u32) -> bool {
+        self.changes += 1;
         self.numbers.remove(&port)
     }
 
     /// This is what only OpenFlow configures of a port.
     pub(crate) fn set(&mut self, port: u32, config: PortConfig) {
+        self.changes += 1;
         if config.is_empty() {
             self.ours.remove(&port);
         } else {

@@ -15,7 +15,7 @@
 //! sets cannot hold.
 //!
 //! With another first egress table the switch gets another program, whose ids are those of the one
-//! before ([`program_with`]), and in the same transaction all that the old one held. Counters and
+//! before ([`of_lower::program_of`]), and in the same transaction all that the old one held. Counters and
 //! timeouts go on.
 
 use crate::agent::Agent;
@@ -26,12 +26,9 @@ use crate::refusal::Refusal;
 use crate::stage::Batch;
 use crate::table_config::TableConfigs;
 use crate::validate::Rules;
-use ir::Update;
-use of_lower::program_with;
 use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{FlowRemovedReason, OxmHeader, TableFeatures, TableId, TableProperty, Version};
 use std::fmt::Debug;
-use std::sync::Arc;
 
 /// What a request does with the tables that it lists (`OFPTFC_*`).
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -86,7 +83,7 @@ impl Agent {
         let first_egress = new.first_egress;
         let changes = self.stores.tables.first_egress != first_egress;
         self.stores.tables = new;
-        if changes { self.set_program(first_egress) } else { Ok(()) }
+        if changes { self.set_program() } else { Ok(()) }
     }
 
     /// The tables as a request wants them.
@@ -244,26 +241,6 @@ impl Agent {
         }
         spent.retire(switch);
         Ok(())
-    }
-
-    /// Has the switch run the program with this first egress table, with all that it holds now.
-    fn set_program(&mut self, first_egress: Option<u8>) -> Result<(), Refusal> {
-        let (program, layout) = program_with(&self.env.config.program, first_egress);
-        self.env.layout = Arc::new(layout);
-        self.stage.set_layout(self.env.layout.clone());
-        let mut updates = self.env.switch.with_pipeline(|pipeline| pipeline.contents());
-        for update in &mut updates {
-            if let Update::AddAction(id, body) = update
-                && let Some(new) = self.stage.action(*id)
-            {
-                *body = new.clone();
-            }
-        }
-        updates.insert(0, Update::SetProgram(Arc::new(program)));
-        match self.env.switch.transact(&updates) {
-            Ok(_) => Ok(()),
-            Err((at, error)) => Err(Refusal::Pipeline { at, error: Box::new(error) }),
-        }
     }
 }
 

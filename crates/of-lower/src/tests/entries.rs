@@ -141,7 +141,7 @@ fn learn(bed: &mut Bed, digest: &[ir::Bits], id: u32) {
     let [vlan, mac, port] = digest else { panic!("{digest:?}") };
     let (vlan, mac, port) = (vlan.low_u32() as u16, mac.low_u64(), port.low_u32());
     let src = bed.layout.normal_src_entry(vlan, mac, port);
-    let dst = bed.layout.normal_dst_entry(vlan, mac, port);
+    let dst = bed.layout.normal_dst_entry(vlan, mac, port, None);
     let tables = [(bed.layout.normal_src, src), (bed.layout.normal_dst, dst)];
     let updates: Vec<_> = tables
         .into_iter()

@@ -26,4 +26,5 @@ mod subroutines;
 mod synchronised;
 mod triggers;
 mod validate;
+mod vlans;
 mod vswitch_rules;

@@ -133,7 +133,7 @@ impl Flows {
     pub(crate) fn station(&mut self, vlan: u16, mac: u64, port: u32) {
         let (src, dst) = (self.layout.normal_src, self.layout.normal_dst);
         let src_entry = self.layout.normal_src_entry(vlan, mac, port);
-        let dst_entry = self.layout.normal_dst_entry(vlan, mac, port);
+        let dst_entry = self.layout.normal_dst_entry(vlan, mac, port, None);
         for (table, (matches, action)) in [(src, src_entry), (dst, dst_entry)] {
             self.next += 1;
             let entry = Entry {

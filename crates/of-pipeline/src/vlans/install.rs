@@ -1,0 +1,254 @@
+//! The switch made as a configuration wants it.
+
+use super::wanted::{Row, Wanted, extras};
+use super::{NormalConfig, NormalRefusal};
+use crate::agent::Agent;
+use crate::refusal::Refusal;
+use crate::stage::Batch;
+use ir::{CounterId, Entry, EntryId, Group, GroupKind, Update};
+use of_lower::normal::config::Extras;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+fn insert(row: &Row, id: u32) -> Update {
+    let entry = Entry {
+        id: EntryId(id),
+        priority: row.priority,
+        matches: row.matches.clone(),
+        action: row.action.clone(),
+        cookie: 0,
+        idle_timeout_ns: 0,
+        hard_timeout_ns: 0,
+    };
+    Update::Insert(row.table, Arc::new(entry))
+}
+
+fn group(buckets: &[ir::ActionCall], counter: CounterId) -> Arc<Group> {
+    let bucket = |action: &ir::ActionCall| ir::Bucket {
+        weight: 0,
+        watch_port: None,
+        watch_group: None,
+        action: action.clone(),
+        counter,
+    };
+    Arc::new(Group {
+        kind: GroupKind::All,
+        buckets: buckets.iter().map(bucket).collect(),
+        hash: [].into(),
+        counter,
+    })
+}
+
+/// Updates from what is there to what is wanted.
+fn difference(
+    tx: &mut Batch<'_>,
+    before: &super::Vlans,
+    wanted: &Wanted,
+    counter: CounterId,
+) -> Result<Vec<(Row, u32)>, Refusal> {
+    // By what may be there once.
+    let key = |row: &Row| (row.table, row.priority, row.matches.clone());
+    let mut there: BTreeMap<_, Vec<&(Row, u32)>> = BTreeMap::new();
+    for old in &before.rows {
+        there.entry(order(&old.0)).or_default().push(old);
+    }
+    let (mut rows, mut inserts, mut kept) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for row in &wanted.rows {
+        let same = there.get(&order(row)).into_iter().flatten();
+        let old = same.into_iter().find(|(old, _)| key(old) == key(row));
+        match old {
+            Some((old, id)) if old == row => {
+                kept.insert(*id);
+                rows.push((row.clone(), *id));
+            }
+            _ => {
+                let id = tx.take_entry_id()?.0;
+                inserts.push(insert(row, id));
+                rows.push((row.clone(), id));
+            }
+        }
+    }
+    for (row, id) in before.rows.iter().filter(|(_, id)| !kept.contains(id)) {
+        tx.push(Update::Delete(row.table, EntryId(*id)));
+        tx.spend(*id);
+    }
+    let groups = wanted.groups.iter();
+    for (id, buckets) in groups.filter(|(id, buckets)| before.groups.get(id) != Some(buckets)) {
+        tx.push(Update::SetGroup(*id, group(buckets, counter)));
+    }
+    inserts.into_iter().for_each(|update| tx.push(update));
+    for id in before.groups.keys().filter(|id| !wanted.groups.contains_key(id)) {
+        tx.push(Update::RemoveGroup(*id));
+    }
+    Ok(rows)
+}
+
+/// Something to sort rows by.
+fn order(row: &Row) -> (u32, i32, String) {
+    (row.table.0, row.priority, format!("{:?}", row.matches))
+}
+
+impl Agent {
+    /// What NORMAL and mirrors are told.
+    pub fn normal_config(&self) -> &NormalConfig {
+        &self.vlans.config
+    }
+
+    /// Packets and bytes that a mirror has copied, by its place in the configuration.
+    pub fn mirror_counts(&self, mirror: usize) -> Option<(u64, u64)> {
+        if mirror >= self.vlans.config.mirrors.len() {
+            return None;
+        }
+        let array = self.env.layout.headers.mirror_counter;
+        self.env.switch.array_counter(array, mirror as u32)
+    }
+
+    /// VLANs of ports and mirrors are these from now on. Nothing changes where that is refused.
+    pub fn set_normal_config(&mut self, config: NormalConfig) -> Result<(), NormalRefusal> {
+        config.check()?;
+        if config == self.vlans.config {
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut self.vlans.config, config);
+        self.forget_changed(&before);
+        let done = self.follow_normal_config();
+        if let Err(refusal) = done {
+            let new = std::mem::replace(&mut self.vlans.config, before);
+            self.forget_changed(&new);
+            return Err(NormalRefusal::Refused(refusal.to_string()));
+        }
+        Ok(())
+    }
+
+    /// Stations of ports whose VLANs have changed may be in others now.
+    fn forget_changed(&mut self, before: &NormalConfig) {
+        let now = &self.vlans.config;
+        let all: Vec<u32> = self.stores.ports.numbers().collect();
+        let changed = all.into_iter().filter(|port| {
+            before.ports.get(port) != now.ports.get(port)
+                || before.is_mirrors(*port) != now.is_mirrors(*port)
+        });
+        let changed: Vec<u32> = changed.collect();
+        self.stations.set_vlans(&self.vlans.config);
+        for port in changed {
+            self.stations.forget_port(&self.env, &mut self.stage, port);
+        }
+    }
+
+    /// After ports may have come, gone or changed: rows and groups are theirs.
+    pub(crate) fn follow_ports_with_vlans(&mut self) {
+        let changed = self.vlans.ports_seen != self.stores.ports.changes;
+        if changed
+            && !self.vlans.config.is_empty()
+            && let Err(refusal) = self.follow_normal_config()
+        {
+            tracing::error!(%refusal, "VLANs and mirrors do not follow the ports");
+        }
+    }
+
+    fn wanted_extras(&self) -> Extras {
+        extras(&self.vlans.config, &self.stores.ports, self.stores.tables.first_egress)
+    }
+
+    fn follow_normal_config(&mut self) -> Result<(), Refusal> {
+        if self.wanted_extras() != self.vlans.extras {
+            return self.set_program();
+        }
+        let wanted = Wanted::of(&self.vlans.config, &self.stores.ports, &self.env.layout);
+        let mut tx = Batch::new(&self.env.switch, &mut self.stage);
+        let counter = match self.vlans.counter {
+            Some(counter) => counter,
+            None => tx.take_group_counter()?,
+        };
+        let rows = difference(&mut tx, &self.vlans, &wanted, counter)?;
+        tx.commit()?.retire(&self.env.switch);
+        self.vlans.counter = Some(counter);
+        self.vlans.rows = rows;
+        self.vlans.groups = wanted.groups;
+        self.vlans.ports_seen = self.stores.ports.changes;
+        Ok(())
+    }
+
+    /// Has the switch run the program for egress tables, VLANs and mirrors as they are asked for now, with all that it holds.
+    pub(crate) fn set_program(&mut self) -> Result<(), Refusal> {
+        let extras = self.wanted_extras();
+        let (program, layout) = of_lower::program_of(&self.env.config.program, &extras);
+        let layout = Arc::new(layout);
+        let wanted = Wanted::of(&self.vlans.config, &self.stores.ports, &layout);
+        let before = std::mem::replace(&mut self.env.layout, layout);
+        self.stage.set_layout(self.env.layout.clone());
+        let mut taken = Vec::new();
+        let done = self.install(program, &wanted, &mut taken);
+        match done {
+            Ok(counter) => {
+                self.vlans.rows.drain(..).for_each(|(_, id)| self.env.switch.retire_counter(id));
+                self.vlans.rows = wanted.rows.into_iter().zip(taken).collect();
+                self.vlans.groups = wanted.groups;
+                self.vlans.counter = counter;
+                self.vlans.extras = extras;
+                self.vlans.ports_seen = self.stores.ports.changes;
+                Ok(())
+            }
+            Err(refusal) => {
+                taken.into_iter().for_each(|id| self.env.switch.retire_counter(id));
+                self.env.layout = before;
+                self.stage.set_layout(self.env.layout.clone());
+                Err(refusal)
+            }
+        }
+    }
+
+    fn install(
+        &mut self,
+        program: ir::Program,
+        wanted: &Wanted,
+        taken: &mut Vec<u32>,
+    ) -> Result<Option<CounterId>, Refusal> {
+        let switch = &self.env.switch;
+        let ours = &self.vlans;
+        let mut updates = switch.with_pipeline(|pipeline| pipeline.contents());
+        // Rows and groups are put in anew: their tables need not be there any more.
+        let tables: BTreeSet<_> = ours.rows.iter().map(|(row, _)| row.table).collect();
+        updates.retain(|update| match update {
+            Update::Insert(table, _) => !tables.contains(table),
+            Update::SetGroup(id, _) => !ours.groups.contains_key(id),
+            _ => true,
+        });
+        for update in &mut updates {
+            if let Update::AddAction(id, body) = update
+                && let Some(new) = self.stage.action(*id)
+            {
+                *body = new.clone();
+            }
+        }
+        updates.insert(0, Update::SetProgram(Arc::new(program)));
+        let take = || {
+            let code = openflow::ErrorCode::FmfcTableFull;
+            let taken = switch.allocate_counter();
+            taken.map_err(|full| Refusal::CountersFull { ids_max: full.ids_max, code })
+        };
+        let mut counter = ours.counter;
+        if counter.is_none() && !wanted.groups.is_empty() {
+            counter = Some(CounterId(take()?));
+        }
+        for row in &wanted.rows {
+            let id = take()?;
+            taken.push(id);
+            updates.push(insert(row, id));
+        }
+        let groups = wanted.groups.iter().filter_map(|(id, buckets)| Some((id, buckets, counter?)));
+        // Whoever floods comes before: groups need not be there yet.
+        let groups =
+            groups.map(|(id, buckets, counter)| Update::SetGroup(*id, group(buckets, counter)));
+        updates.extend(groups);
+        match switch.transact(&updates) {
+            Ok(_) => Ok(counter),
+            Err((at, error)) => {
+                if let (None, Some(counter)) = (ours.counter, counter) {
+                    switch.retire_counter(counter.0);
+                }
+                Err(Refusal::Pipeline { at, error: Box::new(error) })
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! VLANs of ports under NORMAL, and mirrors: what is configured, and what the switch holds for it.
+//!
+//! In: a [`NormalConfig`], which is whoever configures the bridge's, not a controller's. Out: the program that has blocks
+//! for it ([`of_lower::normal`]), entries of its tables and groups. While nothing is configured the program has none of
+//! that.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `wanted` | what tables and groups hold for a configuration, and these ports |
+//! | `install` | the switch made so |
+//!
+//! Holds true: entries and groups are those of the configuration and of the ports that are there; a station behind a
+//! port was learnt since the port's VLANs changed last. A change is one version of the switch, but for stations, which
+//! are forgotten before.
+
+mod install;
+mod wanted;
+
+use ir::{CounterId, GroupId};
+use of_lower::normal::config::{Extras, MIRRORS_MAX, PortVlans, VlanSet};
+use std::collections::{BTreeMap, BTreeSet};
+use wanted::{Group, Row};
+
+/// What NORMAL and mirrors are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NormalConfig {
+    /// Tags of a packet that VLANs are told by: 1, or 2 (Open vSwitch's `vlan-limit`).
+    pub vlan_tags: u8,
+    /// Ports that are no trunks of all VLANs.
+    pub ports: BTreeMap<u32, PortVlans>,
+    /// Mirrors, 32 at most.
+    pub mirrors: Vec<MirrorConfig>,
+}
+
+impl Default for NormalConfig {
+    fn default() -> NormalConfig {
+        NormalConfig { vlan_tags: 2, ports: BTreeMap::new(), mirrors: Vec::new() }
+    }
+}
+
+/// Which packets are copied, and where to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MirrorConfig {
+    /// Packets that come in by these ports; none for all ports.
+    pub sources: Option<BTreeSet<u32>>,
+    /// Packets that leave by these; none for all ports.
+    pub destinations: Option<BTreeSet<u32>>,
+    /// Only those of these VLANs; none for all.
+    pub vlans: Option<VlanSet>,
+    /// Where copies go.
+    pub to: MirrorTarget,
+    /// Bytes of a copy, at most.
+    pub length_max: Option<u32>,
+}
+
+/// Where a mirror's copies go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MirrorTarget {
+    /// To this port, which takes no part in NORMAL.
+    Port(u32),
+    /// To the ports of this VLAN, tagged with it.
+    Vlan(u16),
+}
+
+/// A configuration that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NormalRefusal {
+    /// There are too many.
+    #[error("{0} mirrors: a bridge has at most {MIRRORS_MAX}")]
+    Mirrors(usize),
+    /// A VLAN's number.
+    #[error("VLAN {0} does not exist; they are 0 to 4095")]
+    Vlan(u16),
+    /// Tags that are looked at.
+    #[error("{0} tags: 1 or 2 are looked at")]
+    Tags(u8),
+    /// The switch did not take it.
+    #[error("the switch refused it: {0}")]
+    Refused(String),
+}
+
+/// What is configured, and what there is for it.
+#[derive(Debug, Default)]
+pub(crate) struct Vlans {
+    pub(crate) config: NormalConfig,
+    /// Of the program that runs.
+    extras: Extras,
+    /// Rows of tables, with the ids of their entries.
+    rows: Vec<(Row, u32)>,
+    groups: BTreeMap<GroupId, Group>,
+    /// What all groups count with; nobody reads it.
+    counter: Option<CounterId>,
+    /// The ports that rows and groups are of.
+    ports_seen: u64,
+}
+
+impl NormalConfig {
+    /// Nothing is configured.
+    pub fn is_empty(&self) -> bool {
+        self.ports.is_empty() && self.mirrors.is_empty()
+    }
+
+    /// The port is a mirror's.
+    pub fn is_mirrors(&self, port: u32) -> bool {
+        self.mirrors.iter().any(|mirror| mirror.to == MirrorTarget::Port(port))
+    }
+
+    fn check(&self) -> Result<(), NormalRefusal> {
+        use of_lower::normal::config::VlanMode;
+        if self.mirrors.len() > MIRRORS_MAX {
+            return Err(NormalRefusal::Mirrors(self.mirrors.len()));
+        }
+        if !matches!(self.vlan_tags, 1 | 2) {
+            return Err(NormalRefusal::Tags(self.vlan_tags));
+        }
+        let own = |port: &PortVlans| match port.mode {
+            VlanMode::Trunk => 0,
+            VlanMode::Access(vlan)
+            | VlanMode::NativeTagged(vlan)
+            | VlanMode::NativeUntagged(vlan)
+            | VlanMode::Tunnel { vlan, .. } => vlan,
+        };
+        let to = self.mirrors.iter().filter_map(|mirror| match mirror.to {
+            MirrorTarget::Vlan(vlan) => Some(vlan),
+            MirrorTarget::Port(_) => None,
+        });
+        match self.ports.values().map(own).chain(to).find(|vlan| *vlan > 4095) {
+            Some(vlan) => Err(NormalRefusal::Vlan(vlan)),
+            None => Ok(()),
+        }
+    }
+}

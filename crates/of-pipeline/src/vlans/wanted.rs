@@ -1,0 +1,248 @@
+//! What tables and groups hold for a configuration, and the ports that are there.
+
+use super::{MirrorTarget, NormalConfig};
+use crate::ports::Ports;
+use ir::{ActionCall, GroupId, KeyMatch, TableId};
+use of_lower::Layout;
+use of_lower::layout::{group_of_flood, group_of_mirror};
+use of_lower::normal::config::{
+    Block, Extras, Incoming, Mirror, MirrorTo, PortVlans, Reach, cover,
+};
+use of_lower::normal::ids::{flood_matches, in_matches};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// An entry of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) table: TableId,
+    pub(super) matches: Box<[KeyMatch]>,
+    pub(super) priority: i32,
+    pub(super) action: ActionCall,
+}
+
+/// The buckets of a group.
+pub(super) type Group = Vec<ActionCall>;
+
+/// All of it.
+pub(super) struct Wanted {
+    pub(super) rows: Vec<Row>,
+    pub(super) groups: BTreeMap<GroupId, Group>,
+}
+
+/// VLANs of a port, if it is no trunk of all.
+fn vlans(config: &NormalConfig, port: u32) -> Option<&PortVlans> {
+    config.ports.get(&port)
+}
+
+/// The program's part of a configuration.
+pub(super) fn extras(config: &NormalConfig, ports: &Ports, first_egress: Option<u8>) -> Extras {
+    let same = |to: MirrorTarget| {
+        let bits = config.mirrors.iter().enumerate();
+        bits.filter(|(_, other)| other.to == to).fold(0, |all, (bit, _)| all | 1 << bit)
+    };
+    let mirrors = config.mirrors.iter().map(|mirror| {
+        let own = MirrorTarget::Port;
+        let selected = |port: &u32| {
+            mirror.to != own(*port)
+                && mirror.destinations.as_ref().is_none_or(|ports| ports.contains(port))
+        };
+        Mirror {
+            destinations: mirror
+                .destinations
+                .as_ref()
+                .map(|ports| ports.iter().copied().filter(selected).collect()),
+            vlans: mirror.vlans.clone(),
+            to: match mirror.to {
+                MirrorTarget::Port(port) => MirrorTo::Port(port, vlans(config, port).cloned()),
+                MirrorTarget::Vlan(vlan) => MirrorTo::Vlan(vlan),
+            },
+            length_max: mirror.length_max,
+            same: same(mirror.to),
+            flood: Reach::of(ports.flooding().filter(selected)),
+            all: Reach::of(ports.numbers().filter(selected)),
+        }
+    });
+    Extras {
+        first_egress,
+        vlan_tags: (!config.is_empty()).then_some(config.vlan_tags),
+        mirrors: mirrors.collect(),
+    }
+}
+
+impl Wanted {
+    /// For the program that has this layout.
+    pub(super) fn of(config: &NormalConfig, ports: &Ports, layout: &Layout) -> Wanted {
+        let mut wanted = Wanted { rows: Vec::new(), groups: BTreeMap::new() };
+        if config.is_empty() {
+            return wanted;
+        }
+        wanted.comes(config, ports, layout);
+        wanted.mirrored(config, ports, layout);
+        wanted.floods(config, ports, layout);
+        wanted
+    }
+
+    /// Blocks of VLANs become rows; the last one, of all, gives way.
+    fn blocks(&mut self, table: TableId, port: u32, blocks: Vec<(Block, Option<ActionCall>)>) {
+        for (block, action) in blocks {
+            let Some(action) = action else { continue };
+            let (matches, priority) = (in_matches(port, block), i32::from(block.1 != 0));
+            self.rows.push(Row { table, matches, priority, action });
+        }
+    }
+
+    fn comes(&mut self, config: &NormalConfig, ports: &Ports, layout: &Layout) {
+        let Some(table) = layout.vlans.normal_in else { return };
+        // A port that is still to come is asked for its VLANs from its first packet on.
+        let configured = config.ports.keys().copied();
+        let all: BTreeSet<u32> = ports.numbers().chain(configured).collect();
+        for port in all {
+            let blocks = match vlans(config, port) {
+                _ if config.is_mirrors(port) => {
+                    vec![((0, 0), Some(layout.vlans.comes_from_mirror()))]
+                }
+                None => continue,
+                Some(vlans) => {
+                    let call = |how| Some(layout.vlans.comes(how));
+                    let blocks = cover(|vid| vlans.incoming(vid)).into_iter();
+                    blocks.map(|(block, how)| (block, call(how))).collect()
+                }
+            };
+            self.blocks(table, port, blocks);
+        }
+    }
+
+    fn mirrored(&mut self, config: &NormalConfig, ports: &Ports, layout: &Layout) {
+        let Some(table) = layout.vlans.mirror_src else { return };
+        for port in ports.numbers().filter(|port| !config.is_mirrors(*port)) {
+            let vlans = vlans(config, port);
+            let of = |vid: u16| {
+                let how = match vlans {
+                    None => Incoming::Pass,
+                    Some(vlans) => vlans.incoming(vid)?,
+                };
+                let (mut copies, mut seen) = (0_u32, 0_u32);
+                for (bit, mirror) in config.mirrors.iter().enumerate() {
+                    let port = mirror.sources.as_ref().is_none_or(|ports| ports.contains(&port));
+                    let vlan = mirror.vlans.as_ref();
+                    let vlan = vlan.is_none_or(|vlans| vlans.contains(how.vlan(vid)));
+                    if port && vlan && seen >> bit & 1 == 0 {
+                        copies |= 1 << bit;
+                        for (other, same) in config.mirrors.iter().enumerate() {
+                            seen |= u32::from(same.to == mirror.to) << other;
+                        }
+                    }
+                }
+                (copies != 0).then_some((how, copies, seen))
+            };
+            let blocks = cover(of).into_iter().map(|((value, mask), what)| {
+                let call = match what {
+                    Some((how, copies, seen)) => Some(layout.vlans.mirrored(how, copies, seen)),
+                    // Beside a block of all that is mirrored.
+                    None => (mask != 0).then(|| ActionCall::new(layout.known)),
+                };
+                ((value, mask), call)
+            });
+            self.blocks(table, port, blocks.collect());
+        }
+    }
+
+    fn floods(&mut self, config: &NormalConfig, ports: &Ports, layout: &Layout) {
+        let Some(table) = layout.vlans.normal_flood else { return };
+        let ours = |port: &u32| !config.is_mirrors(*port);
+        let mut floods =
+            Floods { config, layout, table, everywhere: Vec::new(), classes: HashMap::new() };
+        // Of each VLAN the ports that are no trunks of all.
+        let mut by_vlan: Vec<Vec<u32>> = vec![Vec::new(); 4096];
+        for port in ports.flooding().filter(ours) {
+            match vlans(config, port) {
+                None => floods.everywhere.push(port),
+                Some(vlans) => {
+                    for vlan in 0..4096_u16 {
+                        if vlans.includes(vlan, 0) || vlans.looks_inside(vlan) {
+                            by_vlan[usize::from(vlan)].push(port);
+                        }
+                    }
+                }
+            }
+        }
+        // VLANs with the same ports are one block, unless who is reached depends on the inner one.
+        let plain: Vec<Option<&Vec<u32>>> = (0_u16..4096)
+            .map(|vlan| {
+                let of = &by_vlan[usize::from(vlan)];
+                let looks = of.iter().any(|port| config.ports[port].looks_inside(vlan));
+                (!looks).then_some(of)
+            })
+            .collect();
+        for (block, of) in cover(|vlan| plain[usize::from(vlan)]) {
+            if let Some(of) = of {
+                floods.flood(self, block, (0, 0), of);
+            }
+        }
+        for vlan in (0_u16..4096).filter(|vlan| plain[usize::from(*vlan)].is_none()) {
+            let of = &by_vlan[usize::from(vlan)];
+            let reached = |inner: u16| -> Vec<u32> {
+                let reached = |port: &u32| config.ports[port].includes(vlan, inner);
+                of.iter().copied().filter(reached).collect()
+            };
+            let lists = of.iter().any(|port| {
+                config.ports[port].looks_inside(vlan) && config.ports[port].vlans.is_some()
+            });
+            let blocks = match lists {
+                true => cover(reached),
+                // Only whether there is one is of interest.
+                false => vec![((0, 0xfff), reached(0)), ((0, 0), reached(1))],
+            };
+            for (inner, of) in blocks {
+                floods.flood(self, (vlan, 0xfff), inner, &of);
+            }
+        }
+        for (number, mirror) in config.mirrors.iter().enumerate() {
+            let MirrorTarget::Vlan(vlan) = mirror.to else { continue };
+            let member =
+                |port: &u32| vlans(config, *port).is_none_or(|vlans| vlans.includes(vlan, 0));
+            let members = ports.numbers().filter(ours).filter(member);
+            let bucket = |port| layout.vlans.copy(port, vlans(config, port));
+            self.groups.insert(group_of_mirror(number), members.map(bucket).collect());
+        }
+    }
+}
+
+/// Classes of packets by the ports that they are flooded to.
+struct Floods<'a> {
+    config: &'a NormalConfig,
+    layout: &'a Layout,
+    table: TableId,
+    /// Ports that packets of all VLANs are flooded to.
+    everywhere: Vec<u32>,
+    /// By the other ports.
+    classes: HashMap<Vec<u32>, u32>,
+}
+
+impl Floods<'_> {
+    /// Packets of these VLANs are flooded to these ports, and to those that all packets are.
+    fn flood(&mut self, wanted: &mut Wanted, vlan: Block, inner: Block, others: &[u32]) {
+        let number = self.classes.len() as u32;
+        let fresh = !self.classes.contains_key(others);
+        let class = *self.classes.entry(others.to_vec()).or_insert(number);
+        let group = group_of_flood(class);
+        let members = || self.everywhere.iter().chain(others).copied();
+        if fresh {
+            let config = self.config;
+            let bucket = |port| self.layout.vlans.bucket(port, class, vlans(config, port));
+            wanted.groups.entry(group).or_default().extend(members().map(bucket));
+        }
+        let reach = self.config.mirrors.iter().map(|mirror| {
+            let selected =
+                |port: &u32| mirror.destinations.as_ref().is_none_or(|ports| ports.contains(port));
+            Reach::of(members().filter(selected))
+        });
+        let reach: Vec<Reach> = reach.collect();
+        wanted.rows.push(Row {
+            table: self.table,
+            matches: flood_matches(vlan, inner),
+            priority: i32::from(vlan.1 != 0) + i32::from(inner.1 != 0),
+            action: self.layout.vlans.flood(group, class, &reach),
+        });
+    }
+}
