@@ -11,6 +11,7 @@ use control::failure::Failure;
 use control::program::host::Host;
 use control::program::tables::{self, Told};
 use of_pipeline::Agent;
+use of_pipeline::vlans::NormalConfig;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -75,6 +76,14 @@ impl Wired {
     /// The switch.
     pub(super) fn switch(&self) -> &Switch {
         &self.switch
+    }
+
+    /// Sets VLANs and mirrors.
+    pub(crate) fn set_normal(&mut self, config: NormalConfig) -> Result<(), Failure> {
+        match &mut self.agent {
+            Some(agent) => agent.set_normal_config(config).map_err(|e| Failure::Bad(e.to_string())),
+            None => Ok(()),
+        }
     }
 
     /// Gives the agent a line in `ovs-ofctl`'s syntax.

@@ -5,6 +5,7 @@
 //! | [`server`] | the switch in the foreground: started, served, stopped |
 //! | [`bridges`] | switches that share its workers: added, changed and removed while packets pass |
 //! | [`config`] | what it is told: a file and options, checked as a whole |
+//! | `normal` | VLANs of ports and mirrors, as people write them |
 //! | [`controllers`] | what programs it, a file each: OpenFlow, P4 |
 //! | `ports` | its ports: planned, opened, let go |
 //! | [`program`] | switches of OpenFlow's tables or of a P4 program, filled from files |
@@ -33,6 +34,7 @@ mod guard;
 pub mod image;
 pub mod logging;
 pub mod model;
+mod normal;
 pub mod output;
 mod ports;
 pub mod program;

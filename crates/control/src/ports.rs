@@ -8,6 +8,7 @@
 use crate::bridges::config::PortConfig;
 use crate::config::{Config, RxRate, RxWorker};
 use crate::failure::Failure;
+use crate::normal::vlan::Vlan;
 use crate::takeover::sockets::Socket;
 use datapath::queues::{Change, Of, PortRef, QueuesConfig, Setting};
 use port::Port;
@@ -28,6 +29,7 @@ struct Planned {
     spec: Spec,
     number: u32,
     rate: Option<u64>,
+    vlan: Vlan,
     /// Receive queues and their workers.
     places: Vec<(usize, usize)>,
 }
@@ -122,7 +124,27 @@ impl Ports {
                     path.display()
                 )));
             }
-            all.push(Planned { spec: spec.clone(), number, rate: None, places: Vec::new() });
+            let vlan = Vlan::default();
+            all.push(Planned { spec: spec.clone(), number, rate: None, vlan, places: Vec::new() });
+        }
+        for (port, vlan) in &config.vlans {
+            let planned = named(&mut all, port).ok_or_else(|| {
+                Failure::Usage(format!("--vlan {port}: no --port has this name or number"))
+            })?;
+            if planned.vlan != Vlan::default() {
+                return Err(Failure::Usage(format!("--vlan {port}: it has VLANs already")));
+            }
+            planned.vlan = vlan.clone();
+        }
+        for mirror in &config.mirrors {
+            if let Some(port) =
+                mirror.ports().find(|name| all.iter().all(|port| port.spec.name() != **name))
+            {
+                let name = &mirror.name;
+                return Err(Failure::Usage(format!(
+                    "--mirror {name}: no --port has the name {port}"
+                )));
+            }
         }
         for RxWorker { port, queue, worker } in &config.rx_workers {
             let planned = named(&mut all, port).ok_or_else(|| {
@@ -182,6 +204,7 @@ impl Ports {
         let config = |planned: &Planned| PortConfig {
             number: Some(planned.number),
             rx_rate: planned.rate,
+            vlan: planned.vlan.clone(),
             places: planned.places.clone(),
             ..PortConfig::of_spec(&planned.spec)
         };

@@ -186,8 +186,16 @@ struct Ready {
 impl Starting<'_> {
     /// As the only one.
     fn start(&self, begun: Box<dyn Begun + '_>) -> Result<Ready, Failure> {
+        // No packet passes before its port's VLANs are known.
+        let waits = !self.config.vlans.is_empty() || !self.config.mirrors.is_empty();
+        if waits {
+            self.switch.set_receiving(false);
+        }
         let described = self.ports.add(self.switch, Opened::default())?;
         let controllers = self.controlled(begun)?;
+        if waits {
+            self.switch.set_receiving(true);
+        }
         let server = match self.socket(self.place.open())? {
             Some(socket) => Some(self.serve(socket)?),
             None => None,

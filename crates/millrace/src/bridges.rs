@@ -1,15 +1,19 @@
 //! `millrace bridge`, `port`, `stations`: bridges and their ports, shown and changed while packets pass.
 
 use crate::cli::{
-    BridgeCommand, BridgeOptions, NewBridge, PortCommand, PortOptions, StationsOptions,
+    BridgeCommand, BridgeOptions, MirrorCommand, MirrorOptions, NewBridge, PortCommand,
+    PortOptions, StationsOptions,
 };
 use crate::show::show;
+use control::bridges::{Mirror, Vlan};
 use control::client::ask;
 use control::failure::Failure;
 use control::verbs::bridge::{Bridge, New};
+use control::verbs::mirror::Mirrors;
 use control::verbs::port::{Ports, number_of};
 use control::verbs::stations::Stations;
 use port::spec::Spec;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// `millrace bridge`.
@@ -48,12 +52,20 @@ impl NewBridge {
 pub(crate) fn port(options: PortOptions) -> Result<(), Failure> {
     let question = match options.command {
         None | Some(PortCommand::Show) => Ports::default(),
-        Some(PortCommand::Add { ports }) => {
+        Some(PortCommand::Add { ports, vlan }) => {
+            let mut vlans = BTreeMap::new();
             // What is wrong with a specification by itself is told without a switch.
             for text in &ports {
-                Spec::parse(text).map_err(|e| Failure::Usage(format!("port {text:?}: {e}")))?;
+                let spec = Spec::parse(text);
+                let spec = spec.map_err(|e| Failure::Usage(format!("port {text:?}: {e}")))?;
+                vlans.extend(vlan.iter().map(|vlan| (spec.name().to_owned(), vlan.clone())));
             }
-            Ports { add: ports, ..Ports::default() }
+            vlan.as_deref().map_or(Ok(()), check_vlan)?;
+            Ports { add: ports, vlan: vlans, ..Ports::default() }
+        }
+        Some(PortCommand::Vlan { port, words }) => {
+            check_vlan(&words)?;
+            Ports { vlan: [(port, words)].into(), ..Ports::default() }
         }
         Some(PortCommand::Remove { ports }) => Ports { remove: ports, ..Ports::default() },
         Some(PortCommand::Number { port, number }) => {
@@ -62,6 +74,27 @@ pub(crate) fn port(options: PortOptions) -> Result<(), Failure> {
         }
     };
     show::<Ports>(ask(options.to.whom(), &question)?, options.json)
+}
+
+fn check_vlan(words: &str) -> Result<(), Failure> {
+    words.parse::<Vlan>().map(drop).map_err(|e| Failure::Usage(format!("{words}: {e}")))
+}
+
+/// `millrace mirror`.
+pub(crate) fn mirror(options: MirrorOptions) -> Result<(), Failure> {
+    let question = match options.command {
+        None | Some(MirrorCommand::Show) => Mirrors::default(),
+        Some(MirrorCommand::Add { mirrors }) => {
+            for text in &mirrors {
+                text.parse::<Mirror>().map_err(|e| Failure::Usage(e.to_string()))?;
+            }
+            Mirrors { add: mirrors, ..Mirrors::default() }
+        }
+        Some(MirrorCommand::Remove { mirrors }) => {
+            Mirrors { remove: mirrors, ..Mirrors::default() }
+        }
+    };
+    show::<Mirrors>(ask(options.to.whom(), &question)?, options.json)
 }
 
 /// `millrace stations`.

@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Bridge(BridgeOptions),
     /// Show, add, remove or renumber ports of a running switch
     Port(PortOptions),
+    /// Show, add or remove the mirrors of a running process's bridges
+    Mirror(MirrorOptions),
     /// Show or forget the addresses that NORMAL has learnt
     Stations(StationsOptions),
     /// Show, forget, export or import the connections that a running switch knows
@@ -241,6 +243,16 @@ pub(crate) enum PortCommand {
         /// As for `run --port`
         #[arg(required = true, value_name = "[NAME[:NUMBER]=]SPEC")]
         ports: Vec<String>,
+        /// VLANs of all of them under NORMAL: vlan=N, trunk=N,N, with mode=, cvlans=, tag-type=, priority-tags=
+        #[arg(long, value_name = "WORDS")]
+        vlan: Option<String>,
+    },
+    /// Set a port's VLANs under NORMAL
+    Vlan {
+        /// By name
+        port: String,
+        /// vlan=N, trunk=N,N, with mode=, cvlans=, tag-type=, priority-tags=; trunk for all VLANs
+        words: String,
     },
     /// Remove ports
     Remove {
@@ -254,6 +266,38 @@ pub(crate) enum PortCommand {
         port: String,
         /// The number, or LOCAL
         number: String,
+    },
+}
+
+/// `millrace mirror`.
+#[derive(Args, Debug)]
+pub(crate) struct MirrorOptions {
+    /// What to do; without it, show
+    #[command(subcommand)]
+    pub(crate) command: Option<MirrorCommand>,
+    /// One JSON object on standard output
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) to: To,
+}
+
+/// What to do with mirrors.
+#[derive(Subcommand, Debug)]
+pub(crate) enum MirrorCommand {
+    /// Show the mirrors of the bridge that is named, or of all, and what they have copied
+    Show,
+    /// Add mirrors, while packets pass
+    Add {
+        /// NAME,all or NAME,src=PORT,dst=PORT, with vlans=, length=, and to=PORT or to-vlan=N
+        #[arg(required = true, value_name = "NAME,WORD...")]
+        mirrors: Vec<String>,
+    },
+    /// Remove mirrors
+    Remove {
+        /// By name
+        #[arg(required = true, value_name = "MIRROR")]
+        mirrors: Vec<String>,
     },
 }
 

@@ -73,6 +73,7 @@ pub fn main() -> ExitCode {
         cli::Command::Stats(options) => look::stats(options),
         cli::Command::Bridge(options) => bridges::bridge(options),
         cli::Command::Port(options) => bridges::port(options),
+        cli::Command::Mirror(options) => bridges::mirror(options),
         cli::Command::Stations(options) => bridges::stations(options),
         cli::Command::Queue(options) => queue::queue(options),
         cli::Command::Conntrack(options) => conntrack::conntrack(options),

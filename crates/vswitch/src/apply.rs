@@ -49,6 +49,7 @@ fn within(switch: &dyn Switch, actual: &mut Actual, step: Step, refusals: &mut R
         | Step::RemovePort(bridge, _)
         | Step::AddInterface(bridge, _)
         | Step::SetInterface(bridge, _)
+        | Step::PreparePort(bridge, _)
         | Step::SetPort(bridge, _)
         | Step::Controllers(bridge, _) => bridge.clone(),
         Step::AddBridge(_) | Step::SetBridge(_) | Step::RemoveBridge(_) => return,
@@ -67,6 +68,11 @@ fn within(switch: &dyn Switch, actual: &mut Actual, step: Step, refusals: &mut R
             Ok(()) => drop(bridge.ports.remove(&port)),
             Err(why) => drop(refusals.ports.insert(port, why)),
         },
+        Step::PreparePort(_, settings) => {
+            if let Err(why) = switch.prepare_port(&name, &settings) {
+                refusals.ports.insert(settings.name, why);
+            }
+        }
         Step::AddInterface(_, opening) => open(switch, &name, bridge, opening, refusals),
         Step::SetInterface(_, settings) => match switch.set_interface(&name, &settings) {
             Ok(()) => {

@@ -10,7 +10,7 @@ use crate::desired::bridge::{Bridge, BridgeSettings};
 use crate::desired::controller::ControllerSettings;
 use crate::desired::interface::{Interface, InterfaceSettings};
 use crate::desired::mirror::MirrorSettings;
-use crate::desired::port::PortSettings;
+use crate::desired::port::{PortSettings, Vlan};
 use crate::desired::{Desired, port::Port};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +29,8 @@ pub enum Step {
     AddBridge(BridgeSettings),
     /// A bridge changes.
     SetBridge(BridgeSettings),
+    /// A port will be so when its interface comes.
+    PreparePort(String, PortSettings),
     /// An interface comes.
     AddInterface(String, Opening),
     /// An interface changes.
@@ -167,6 +169,12 @@ fn coming(pair: &Pair<'_>, steps: &mut Vec<Step>) {
             Some(_) => {}
         }
     }
+    let opened = |port: &&&Port| {
+        port.settings.vlan != Vlan::default()
+            && openings.iter().any(|one| port.interfaces.contains_key(&one.settings.name))
+    };
+    let prepared = pair.ports.values().filter(opened);
+    steps.extend(prepared.map(|port| Step::PreparePort(name.clone(), port.settings.clone())));
     // Who asks for a number comes before those who had one, and these before those who take any.
     openings.sort_by_key(|one| (one.fixed.is_none(), one.request.is_none(), one.last.is_none()));
     steps.extend(openings.into_iter().map(|opening| Step::AddInterface(name.clone(), opening)));

@@ -223,7 +223,11 @@ impl Switch for Fake {
         let held = self.held();
         let has = held.bridges.get(bridge)?;
         let stations = (has.stations.len() as u64, 8192);
-        Some(BridgeView { datapath_id: has.settings.datapath_id.unwrap_or(0xabc), stations })
+        Some(BridgeView {
+            datapath_id: has.settings.datapath_id.unwrap_or(0xabc),
+            stations,
+            ..BridgeView::default()
+        })
     }
 
     fn interface(&self, bridge: &str, interface: &str) -> Option<InterfaceView> {

@@ -370,9 +370,11 @@ fn touched(steps: &[Step]) -> Vec<(String, Option<String>)> {
             Some((bridge.clone(), Some(opening.settings.name.clone())))
         }
         Step::SetInterface(bridge, settings) => Some((bridge.clone(), Some(settings.name.clone()))),
-        Step::Mirrors(..) | Step::RemovePort(..) | Step::SetPort(..) | Step::Controllers(..) => {
-            None
-        }
+        Step::Mirrors(..)
+        | Step::RemovePort(..)
+        | Step::PreparePort(..)
+        | Step::SetPort(..)
+        | Step::Controllers(..) => None,
     };
     steps.iter().filter_map(of).collect()
 }

@@ -118,6 +118,10 @@ pub trait Switch: Send + Sync {
     /// An interface goes.
     fn remove_interface(&self, bridge: &str, interface: &str) -> Result<(), String>;
 
+    /// VLANs of a port whose interfaces are still to come: they hold for the first packet.
+    fn prepare_port(&self, _bridge: &str, _port: &PortSettings) -> Result<(), String> {
+        Ok(())
+    }
     /// VLANs, queues and bonding of a port whose interfaces are there.
     fn set_port(&self, bridge: &str, port: &PortSettings) -> Result<(), String>;
     /// A port goes. Its interfaces have gone before.
@@ -259,6 +263,8 @@ pub struct BridgeView {
     pub datapath_id: u64,
     /// Addresses learnt, and how many there may be.
     pub stations: (u64, u64),
+    /// Packets and bytes that each mirror has copied, by name.
+    pub mirrors: BTreeMap<String, (u64, u64)>,
 }
 
 /// An interface as it is.

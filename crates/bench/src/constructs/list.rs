@@ -74,6 +74,10 @@ pub(crate) enum Part {
     Meter(String),
     /// A service: `NAME KIND [KEY=VALUE...]`.
     Service(String),
+    /// A port's VLANs, `PORT,WORDS`, by number.
+    Vlan(String),
+    /// A mirror, its ports by number.
+    Mirror(String),
     /// A flow entry in `ovs-ofctl`'s syntax.
     Flow(String),
     /// Program text, and where it goes.
@@ -142,6 +146,8 @@ impl Construct {
             (Language::Openflow, "group", _) => Part::Group(text()),
             (Language::Openflow, "meter", _) => Part::Meter(text()),
             (Language::Openflow, "service", _) => Part::Service(text()),
+            (Language::Openflow, "vlan", _) => Part::Vlan(text()),
+            (Language::Openflow, "mirror", _) => Part::Mirror(text()),
             (Language::Openflow, ..) => Part::Flow(part.to_owned()),
             (Language::P4, "command", _) => Part::Command(text()),
             (Language::P4, _, Some((place, _))) => Part::Text(place, text()),

@@ -19,9 +19,11 @@ use super::measure::{Sample, median};
 use super::trace::Trace;
 use super::wired::Wired;
 use crate::options::BenchConstructsOptions;
+use control::bridges::{Mirror, MirrorError, of_named_port};
 use control::failure::Failure;
 use control::program::tables::Told;
 use list::{Construct, Part};
+use of_pipeline::vlans::NormalConfig;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use switch::{Counted, EngineKind, Ran};
@@ -268,6 +270,7 @@ fn wired(construct: &Construct, engine: EngineKind, trace: &Trace) -> Result<Wir
     }
     let mut wired = Wired::openflow(engine, punt_rate, PORTS, trace)?;
     wired.pump();
+    wired.set_normal(normal(construct)?)?;
     for part in &construct.parts {
         let (what, line) = match part {
             Part::Group(line) => (Told::Group, line),
@@ -279,11 +282,33 @@ fn wired(construct: &Construct, engine: EngineKind, trace: &Trace) -> Result<Wir
                     .map_err(Failure::Bad)?;
                 continue;
             }
-            Part::Text(..) | Part::Command(_) => continue,
+            Part::Vlan(_) | Part::Mirror(_) | Part::Text(..) | Part::Command(_) => continue,
         };
         wired.tell(what, line).map_err(|e| Failure::Bad(format!("{line}: {e}")))?;
     }
     Ok(wired)
+}
+
+/// VLANs and mirrors, whose ports are numbers.
+fn normal(construct: &Construct) -> Result<NormalConfig, Failure> {
+    let mut config = NormalConfig::default();
+    let number = |name: &str| name.parse::<u32>().ok();
+    for part in &construct.parts {
+        let wrong = |why: String| Failure::Bad(format!("{part:?}: {why}"));
+        match part {
+            Part::Vlan(text) => {
+                let (port, vlan) = of_named_port(text).map_err(wrong)?;
+                let port = number(&port).ok_or_else(|| wrong("not a number".to_owned()))?;
+                config.ports.extend(vlan.of_port().map(|vlan| (port, vlan)));
+            }
+            Part::Mirror(text) => {
+                let mirror: Mirror = text.parse().map_err(|e: MirrorError| wrong(e.to_string()))?;
+                config.mirrors.extend(mirror.of_ports(number));
+            }
+            _ => {}
+        }
+    }
+    Ok(config)
 }
 
 /// Both engines send the same, of all frames once.

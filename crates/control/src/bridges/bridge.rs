@@ -110,6 +110,7 @@ impl Bridge {
         if config.name != self.name {
             return Err(Error::Renamed { bridge: bridge() });
         }
+        self.check_mirrors(&config.mirrors)?;
         let openflow = self.openflow().ok_or_else(|| Error::NotOpenFlow { bridge: bridge() })?;
         let mut held = lock(&self.config);
         if config.datapath_id != held.datapath_id {
@@ -122,7 +123,14 @@ impl Bridge {
                 .reconfigure(&self.switch, config.channel.clone())
                 .map_err(|error| Error::Channel { bridge: bridge(), error })?;
         }
-        *held = config;
+        let follows = (config.vlan_tags, &config.mirrors) != (held.vlan_tags, &held.mirrors);
+        let before = std::mem::replace(&mut *held, config);
+        drop(held);
+        if follows && let Err(error) = self.follow_config() {
+            let mut held = lock(&self.config);
+            (held.vlan_tags, held.mirrors) = (before.vlan_tags, before.mirrors);
+            return Err(error);
+        }
         Ok(())
     }
 

@@ -1,6 +1,8 @@
 //! What a bridge and a port are to be.
 
 use super::error::Error;
+use crate::normal::mirror::Mirror;
+use crate::normal::vlan::Vlan;
 use port::spec::Kind;
 use std::time::Duration;
 use switch::EngineKind;
@@ -36,13 +38,18 @@ pub struct BridgeConfig {
     pub datapath_id: Option<u64>,
     /// Controllers, listeners, versions, fail mode.
     pub channel: of_channel::Config,
+    /// Tags of a frame that NORMAL looks at where ports have VLANs: 1, or 2.
+    pub vlan_tags: u8,
+    /// Its mirrors.
+    pub mirrors: Vec<Mirror>,
 }
 
 impl BridgeConfig {
     /// A bridge of this name without controllers.
     pub fn named(name: &str) -> BridgeConfig {
         let channel = of_channel::Config::default();
-        BridgeConfig { name: name.to_owned(), datapath_id: None, channel }
+        let (name, mirrors) = (name.to_owned(), Vec::new());
+        BridgeConfig { name, datapath_id: None, channel, vlan_tags: 2, mirrors }
     }
 }
 
@@ -79,73 +86,6 @@ impl PortConfig {
     /// The port that a specification describes.
     pub fn of_spec(spec: &port::spec::Spec) -> PortConfig {
         PortConfig { number: spec.number, ..PortConfig::new(spec.name(), spec.kind.clone()) }
-    }
-}
-
-/// VLANs of a port under NORMAL.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Vlan {
-    /// What it does with tags.
-    pub mode: VlanMode,
-    /// The VLAN of frames without a tag, or of all.
-    pub tag: u16,
-    /// The VLANs that it carries with a tag; all, if none are named.
-    pub trunks: Vec<u16>,
-    /// Frames of priority without a VLAN get a tag of VLAN 0 that says so.
-    pub priority_tags: bool,
-}
-
-/// What a port does with tags under NORMAL.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum VlanMode {
-    /// All its VLANs come and go with their tags.
-    #[default]
-    Trunk,
-    /// One VLAN, without tags; frames with one are dropped.
-    Access,
-    /// As a trunk; frames without a tag belong to a VLAN, which leaves with its tag.
-    NativeTagged,
-    /// As a trunk; frames without a tag belong to a VLAN, which leaves without a tag.
-    NativeUntagged,
-    /// All frames, with tags or without, belong to one VLAN, whose tag is put in front of theirs inside the switch.
-    Dot1qTunnel,
-}
-
-/// What does not fit together in a port's VLANs.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum VlanError {
-    /// No VLAN has this number.
-    #[error("{0} is no VLAN: 0 to 4095 were expected")]
-    Number(u16),
-    /// This mode is not there.
-    #[error("VLAN mode {0} is not supported")]
-    Unsupported(&'static str),
-}
-
-impl VlanMode {
-    /// As Open vSwitch writes it.
-    pub fn word(self) -> &'static str {
-        match self {
-            VlanMode::Trunk => "trunk",
-            VlanMode::Access => "access",
-            VlanMode::NativeTagged => "native-tagged",
-            VlanMode::NativeUntagged => "native-untagged",
-            VlanMode::Dot1qTunnel => "dot1q-tunnel",
-        }
-    }
-}
-
-impl Vlan {
-    /// Whether it is one that the switch can do.
-    pub(super) fn check(&self) -> Result<(), VlanError> {
-        let numbers = std::iter::once(&self.tag).chain(&self.trunks);
-        if let Some(number) = numbers.copied().find(|number| *number > 4095) {
-            return Err(VlanError::Number(number));
-        }
-        if *self != Vlan::default() {
-            return Err(VlanError::Unsupported(self.mode.word()));
-        }
-        Ok(())
     }
 }
 

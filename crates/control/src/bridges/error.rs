@@ -89,7 +89,15 @@ pub enum Error {
         /// Its name.
         port: String,
         /// What.
-        error: super::config::VlanError,
+        error: crate::normal::vlan::VlanError,
+    },
+    /// A mirror cannot be.
+    #[error("bridge {bridge}: {error}")]
+    Mirror {
+        /// The bridge's name.
+        bridge: String,
+        /// What.
+        error: crate::normal::mirror::MirrorError,
     },
     /// The switch did not start.
     #[error("bridge {bridge}: {error}")]

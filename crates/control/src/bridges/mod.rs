@@ -10,6 +10,7 @@
 //! | `config` | what a bridge and a port are to be |
 //! | `bridge` | one bridge: its switch, controllers, ports |
 //! | `ports` | ports added, removed, given other numbers |
+//! | `normal` | VLANs of ports and mirrors, as the switch has them |
 //! | `status` | what is told of bridges, ports, controllers, stations |
 //! | `error` | what can go wrong |
 //!
@@ -21,13 +22,16 @@
 mod bridge;
 pub(crate) mod config;
 mod error;
+mod normal;
 mod ports;
 mod status;
 #[cfg(test)]
 mod tests;
 
+pub use crate::normal::mirror::{Mirror, MirrorError, To as MirrorTo};
+pub use crate::normal::vlan::{PriorityTags, TagType, Vlan, VlanError, VlanMode, of_named_port};
 pub use bridge::Bridge;
-pub use config::{BridgeConfig, DEFAULT_NAME, Defaults, PortConfig, Vlan, VlanMode};
+pub use config::{BridgeConfig, DEFAULT_NAME, Defaults, PortConfig};
 pub use error::Error;
 pub use status::{BridgeStatus, ControllerState, PortState, Station};
 
@@ -98,6 +102,7 @@ impl Bridges {
         let _changing = self.changing();
         self.check_new(&config.name)?;
         let bridge = Bridge::of(config, switch, controllers, ports);
+        bridge.set_normal()?;
         lock(&self.0.all).push(Arc::new(bridge));
         Ok(())
     }
@@ -180,6 +185,12 @@ impl Bridges {
     pub fn set_vlan(&self, bridge: &str, port: &str, vlan: Vlan) -> Result<(), Error> {
         let _changing = self.changing();
         self.bridge(bridge)?.set_vlan(port, vlan)
+    }
+
+    /// Sets the mirrors of a bridge, all of them.
+    pub fn set_mirrors(&self, bridge: &str, mirrors: Vec<Mirror>) -> Result<(), Error> {
+        let _changing = self.changing();
+        self.bridge(bridge)?.set_mirrors(mirrors)
     }
 
     /// Lets go of all controllers, and stops all switches and the workers.

@@ -1,8 +1,9 @@
 //! A bridge's ports: opened and added, removed, given other numbers.
 
 use super::bridge::Bridge;
-use super::config::{PortConfig, Vlan, check_port_name};
+use super::config::{PortConfig, check_port_name};
 use super::error::Error;
+use super::normal;
 use crate::ports::{open, places};
 use crate::sync::lock;
 use port::patch::Panel;
@@ -22,8 +23,7 @@ impl Bridge {
         mut config: PortConfig,
     ) -> Result<u32, Error> {
         check_port_name(&config.name)?;
-        let vlan = config.vlan.check();
-        vlan.map_err(|error| Error::Vlan { port: config.name.clone(), error })?;
+        normal::check(&config.name, &config.vlan)?;
         let number = self.free_number(config.number)?;
         let name = config.name.as_str();
         let opened = open(&config.kind, name, config.rx_rate, panel, dpdk);
@@ -32,19 +32,23 @@ impl Bridge {
             tracing::warn!(bridge = self.name(), port = name, "{warning}");
         }
         let places = places(&*port, &config.places);
-        self.switch()
-            .add_port_as(name, Some(number), port, &places)
-            .map_err(|error| self.refused(name, error))?;
-        self.settle();
         config.number = Some(number);
-        lock(&self.ports).push(config);
+        let (name, kept) = (config.name.clone(), config);
+        // Its VLANs hold for its first packet.
+        self.with_ports(&name, |ports| ports.push(kept))?;
+        let added = self.switch().add_port_as(&name, Some(number), port, &places);
+        if let Err(error) = added {
+            self.with_ports(&name, |ports| ports.retain(|port| port.name != name))?;
+            return Err(self.refused(&name, error));
+        }
+        self.settle();
         Ok(number)
     }
 
     pub(super) fn remove_port(&self, name: &str) -> Result<(), Error> {
         let number = self.number(name)?;
         self.switch().remove_port(number).map_err(|error| self.refused(name, error))?;
-        lock(&self.ports).retain(|port| port.name != name);
+        self.with_ports(name, |ports| ports.retain(|port| port.name != name))?;
         self.settle();
         Ok(())
     }
@@ -55,22 +59,27 @@ impl Bridge {
             return Ok(old);
         }
         let number = self.free_number(number)?;
-        self.switch().renumber_port(old, number).map_err(|error| self.refused(name, error))?;
-        for port in lock(&self.ports).iter_mut().filter(|port| port.name == name) {
-            port.number = Some(number);
-        }
+        // Its VLANs are those of both numbers until it has the new one.
+        let renumber = |ports: &mut Vec<PortConfig>, number| {
+            for port in ports.iter_mut().filter(|port| port.name == name) {
+                port.number = Some(number);
+            }
+        };
+        let both = |ports: &mut Vec<PortConfig>| {
+            let old = ports.iter().find(|port| port.name == name).cloned();
+            renumber(ports, number);
+            // Behind it, so that the name has the new number.
+            ports.extend(old.map(|port| PortConfig { name: String::new(), ..port }));
+        };
+        self.with_ports(name, both)?;
+        let done = self.switch().renumber_port(old, number);
+        self.with_ports(name, |ports| {
+            ports.retain(|port| !port.name.is_empty());
+            renumber(ports, if done.is_ok() { number } else { old });
+        })?;
+        done.map_err(|error| self.refused(name, error))?;
         self.settle();
         Ok(number)
-    }
-
-    pub(super) fn set_vlan(&self, name: &str, vlan: Vlan) -> Result<(), Error> {
-        self.number(name)?;
-        let checked = vlan.check();
-        checked.map_err(|error| Error::Vlan { port: name.to_owned(), error })?;
-        for port in lock(&self.ports).iter_mut().filter(|port| port.name == name) {
-            port.vlan = vlan.clone();
-        }
-        Ok(())
     }
 
     /// The number of a port.

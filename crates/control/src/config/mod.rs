@@ -4,6 +4,8 @@
 use crate::bridges::config::{BridgeConfig, DEFAULT_NAME, Defaults, PortConfig};
 use crate::engine::EngineName;
 use crate::failure::Failure;
+use crate::normal::mirror::Mirror;
+use crate::normal::vlan::{Vlan, of_named_port};
 use crate::program::tables;
 use crate::{bounds, model, socket};
 use clap::{Args, ValueEnum};
@@ -91,6 +93,12 @@ pub struct Options {
     /// So many packets a second are taken of a port at most; what comes faster waits in its driver, and is lost there
     #[arg(long = "rx-rate", value_name = "PORT=RATE")]
     pub rx_rates: Vec<String>,
+    /// A port's VLANs under NORMAL: PORT,vlan=N or PORT,trunk=N,N, with mode=, cvlans=, tag-type=, priority-tags=
+    #[arg(long = "vlan", value_name = "PORT,WORD...")]
+    pub vlans: Vec<String>,
+    /// A mirror: NAME,all or NAME,src=PORT,dst=PORT, with vlans=, length=, and to=PORT or to-vlan=N
+    #[arg(long = "mirror", value_name = "NAME,WORD...")]
+    pub mirrors: Vec<String>,
     /// An egress queue, or the port's rate: PORT[:ID],min=RATE,max=RATE,priority=N,weight=N
     #[arg(long = "queue", value_name = "SETTING")]
     pub queues: Vec<String>,
@@ -214,6 +222,10 @@ pub(crate) struct File {
     rx_rate: Vec<String>,
     #[serde(default)]
     queue: Vec<String>,
+    #[serde(default)]
+    vlan: Vec<String>,
+    #[serde(default)]
+    mirror: Vec<String>,
     connections: Option<i64>,
     state: Option<PathBuf>,
     state_interval: Option<i64>,
@@ -248,6 +260,10 @@ struct BridgeSection {
     #[serde(default)]
     port: Vec<String>,
     #[serde(default)]
+    vlan: Vec<String>,
+    #[serde(default)]
+    mirror: Vec<String>,
+    #[serde(default)]
     controller: Vec<String>,
     #[serde(default)]
     listen: Vec<String>,
@@ -269,7 +285,15 @@ impl BridgeSection {
             let spec = Spec::parse(text).map_err(|e| failed(&format!("port {text:?}: {e}")))?;
             Ok(PortConfig::of_spec(&spec))
         });
-        let ports = ports.collect::<Result<Vec<_>, Failure>>()?;
+        let mut ports = ports.collect::<Result<Vec<_>, Failure>>()?;
+        for text in &self.vlan {
+            let (name, vlan) = of_named_port(text).map_err(|e| failed(&e))?;
+            let port = ports.iter_mut().find(|port| port.name == name);
+            port.ok_or_else(|| failed(&format!("vlan {text:?}: there is no port {name}")))?.vlan =
+                vlan;
+        }
+        let mirrors = self.mirror.iter().map(|text| text.parse().map_err(|e| failed(&e)));
+        let mirrors = mirrors.collect::<Result<_, _>>()?;
         let controllers = self.controller.iter().map(|s| s.parse::<Target>());
         let listeners = self.listen.iter().map(|s| s.parse::<Listen>());
         let channel = of_channel::Config {
@@ -284,7 +308,7 @@ impl BridgeSection {
             ..channel.clone()
         };
         let datapath_id = self.datapath_id.map(|id| datapath_id(&id)).transpose()?;
-        Ok((BridgeConfig { name, datapath_id, channel }, ports))
+        Ok((BridgeConfig { datapath_id, channel, mirrors, ..BridgeConfig::named(&name) }, ports))
     }
 }
 
@@ -338,6 +362,10 @@ pub(crate) struct Config {
     pub(crate) rx_rates: Vec<RxRate>,
     /// Egress queues and ports' rates.
     pub(crate) queues: Vec<Setting>,
+    /// VLANs of ports, by name.
+    pub(crate) vlans: Vec<(String, Vlan)>,
+    /// Mirrors of the first bridge.
+    pub(crate) mirrors: Vec<Mirror>,
     /// Connections that are kept at most.
     pub(crate) connections: usize,
     /// Where connections wait for the next process.
@@ -389,9 +417,10 @@ impl Config {
     /// The first bridge.
     pub(crate) fn bridge(&self) -> BridgeConfig {
         BridgeConfig {
-            name: self.bridge_name.clone(),
             datapath_id: self.datapath_id,
             channel: self.channel.clone(),
+            mirrors: self.mirrors.clone(),
+            ..BridgeConfig::named(&self.bridge_name)
         }
     }
 
@@ -494,6 +523,12 @@ impl Config {
         let rx_rates = rx_rates.iter().map(|s| RxRate::parse(s)).collect::<Result<Vec<_>, _>>()?;
         let queues = both(file.queue, options.queues);
         let queues = queues.iter().map(|s| queue(s)).collect::<Result<_, _>>()?;
+        let vlans = both(file.vlan, options.vlans);
+        let vlans = vlans.iter().map(|s| of_named_port(s)).collect::<Result<_, _>>();
+        let vlans = vlans.map_err(Failure::Usage)?;
+        let mirrors = both(file.mirror, options.mirrors);
+        let mirrors = mirrors.iter().map(|s| s.parse::<Mirror>().map_err(Failure::usage));
+        let mirrors = mirrors.collect::<Result<_, _>>()?;
         let connections = bounds::CONNECTIONS.pick(options.connections, file.connections)?;
         let connections = connections.map_or(tables::CONNECTIONS, |n| n as usize);
         let state = options.state.or(file.state);
@@ -589,6 +624,8 @@ impl Config {
             rx_workers,
             rx_rates,
             queues,
+            vlans,
+            mirrors,
             connections,
             state,
             take_over,

@@ -8,6 +8,7 @@ pub mod conntrack_import;
 pub mod dump;
 mod entry;
 pub mod explain;
+pub mod mirror;
 pub mod p4_do;
 pub mod p4_load;
 pub mod packets;
@@ -33,6 +34,7 @@ pub const ALL: &[Row] = &[
     Row::of::<conntrack_import::ConntrackImport>(),
     Row::of::<dump::Dump>(),
     Row::of::<explain::Explain>(),
+    Row::of::<mirror::Mirrors>(),
     Row::of::<p4_do::P4Do>(),
     Row::of::<p4_load::P4Load>(),
     Row::of::<port::Ports>(),

@@ -1,7 +1,7 @@
 //! `port`: ports of a bridge, shown, added, removed and given other numbers while packets pass.
 
 use super::bridge::number;
-use crate::bridges::{Bridge, PortConfig, PortState};
+use crate::bridges::{Bridge, PortConfig, PortState, Vlan};
 use crate::protocol::Reply;
 use crate::verb::{At, Change, Verb};
 use port::spec::Spec;
@@ -20,6 +20,9 @@ pub struct Ports {
     /// Add these: `[NAME[:NUMBER]=]SPEC`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub add: Vec<String>,
+    /// Give these, by name, these VLANs: `vlan=10`, `trunk=10,20`; `trunk` for all.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub vlan: BTreeMap<String, String>,
     /// Give these, by name, other numbers.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub number: BTreeMap<String, u32>,
@@ -45,6 +48,8 @@ pub struct One {
     pub name: String,
     /// Its specification, without name and number.
     pub spec: String,
+    /// Its VLANs under NORMAL; empty for a trunk of all.
+    pub vlan: String,
     /// Frames can go out.
     pub up: bool,
     /// Its interface is there.
@@ -79,8 +84,17 @@ impl Verb for Ports {
             let spec = Spec::parse(text).map_err(|e| format!("port {text:?}: {e}"))?;
             Ok(PortConfig::of_spec(&spec))
         });
-        let specs = specs.collect::<Result<Vec<_>, String>>()?;
-        let changes = !(self.add.is_empty() && self.remove.is_empty() && self.number.is_empty());
+        let mut specs = specs.collect::<Result<Vec<_>, String>>()?;
+        let vlans = self.vlan.iter().map(|(name, text)| {
+            let vlan = text.parse::<Vlan>().map_err(|e| format!("port {name}: {e}"))?;
+            Ok((name, vlan))
+        });
+        let mut vlans = vlans.collect::<Result<BTreeMap<_, _>, String>>()?;
+        // Those of a port that is added hold from its first packet on.
+        for spec in &mut specs {
+            spec.vlan = vlans.remove(&spec.name).unwrap_or_default();
+        }
+        let changes = self.change().is_some();
         if changes {
             let bridge = at.bridge()?;
             let bridge = bridge.name();
@@ -89,6 +103,9 @@ impl Verb for Ports {
             }
             for spec in specs {
                 bridges.add_port(bridge, spec).map_err(|e| e.to_string())?;
+            }
+            for (name, vlan) in vlans {
+                bridges.set_vlan(bridge, name, vlan).map_err(|e| e.to_string())?;
             }
             for (name, number) in &self.number {
                 bridges.renumber(bridge, name, Some(*number)).map_err(|e| e.to_string())?;
@@ -102,15 +119,17 @@ impl Verb for Ports {
     }
 
     fn change(&self) -> Option<Change> {
-        let how = match (self.add.is_empty(), self.remove.is_empty(), self.number.is_empty()) {
+        let same = self.number.is_empty() && self.vlan.is_empty();
+        let how = match (self.add.is_empty(), self.remove.is_empty(), same) {
             (false, ..) => "add",
             (_, false, _) => "delete",
             (.., false) => "modify",
             _ => return None,
         };
         let numbers = self.number.iter().map(|(name, number)| format!("{name}:{number}"));
+        let vlans = self.vlan.iter().map(|(name, vlan)| format!("{name},{vlan}"));
         let words: Vec<String> =
-            self.remove.iter().chain(&self.add).cloned().chain(numbers).collect();
+            self.remove.iter().chain(&self.add).cloned().chain(vlans).chain(numbers).collect();
         Some(Change { kind: "port", how, text: words.join(" ") })
     }
 
@@ -135,6 +154,10 @@ impl One {
             bridge: bridge.to_owned(),
             number: view.number,
             spec: Spec { given_name: None, number: None, kind: config.kind.clone() }.to_string(),
+            vlan: match config.vlan == Vlan::default() {
+                true => String::new(),
+                false => config.vlan.to_string(),
+            },
             name: config.name,
             up: view.is_live(),
             present: view.link.present,
@@ -164,9 +187,10 @@ fn print(answer: &Answer) -> String {
             (true, true) => "up",
             (true, false) => "down",
         };
+        let vlan = if port.vlan.is_empty() { String::new() } else { format!("  {}", port.vlan) };
         let _ = writeln!(
             out,
-            "{:<16} {:>5} {:<16} {:<5} {:<18} {:>6} {:>12} {:>12}  {}",
+            "{:<16} {:>5} {:<16} {:<5} {:<18} {:>6} {:>12} {:>12}  {}{vlan}",
             port.bridge,
             number(port.number),
             port.name,

@@ -1,8 +1,8 @@
 //! [`Switch`] upon the bridges of this process.
 
 use super::connections::Trackers;
-use super::interface;
-use control::bridges::{Bridge, BridgeConfig, Bridges, PortConfig};
+use super::{interface, normal};
+use control::bridges::{Bridge, BridgeConfig, Bridges, Mirror, PortConfig, Vlan};
 use control::verb::Verb;
 use control::verbs::trace::{Trace, trace};
 use of_channel::{FailMode, Listen};
@@ -32,6 +32,9 @@ struct Told {
     settings: BridgeSettings,
     controllers: Vec<ControllerSettings>,
     interfaces: BTreeMap<String, InterfaceSettings>,
+    /// VLANs of ports, by interface.
+    vlans: BTreeMap<String, Vlan>,
+    mirrors: Vec<Mirror>,
 }
 
 /// The bridges, and what was told of them.
@@ -74,6 +77,8 @@ impl Below {
     fn config(&self, told: &Told) -> (BridgeConfig, Vec<String>) {
         let settings = &told.settings;
         let mut config = BridgeConfig::named(&settings.name);
+        config.vlan_tags = normal::tags(settings.vlan_limit);
+        config.mirrors = told.mirrors.clone();
         config.datapath_id = settings.datapath_id.or_else(|| Some(default_id(&settings.name)));
         let channel = &mut config.channel;
         if !settings.protocols.is_empty() {
@@ -138,7 +143,7 @@ impl Switch for Below {
                 "DPDK's ports are not opened by the database yet".to_owned()
             }
             Feature::Interface(_) => format!("not there; there are {}", TYPES.join(", ")),
-            Feature::Vlan => "VLANs of ports are not built yet; entries can do the same".to_owned(),
+            Feature::Vlan | Feature::Mirror => return None,
             Feature::FloodVlans
             | Feature::MacTableSize
             | Feature::MacAging
@@ -197,7 +202,12 @@ impl Switch for Below {
             "patch" => Kind::Patch(interface.options.get("peer").cloned().unwrap_or_default()),
             other => return Err(format!("interface type {other} is not there")),
         };
-        let config = PortConfig { number: Some(to_switch(number)), ..PortConfig::new(&name, kind) };
+        let vlan = self.told().get(bridge).and_then(|told| told.vlans.get(&name).cloned());
+        let config = PortConfig {
+            number: Some(to_switch(number)),
+            vlan: vlan.unwrap_or_default(),
+            ..PortConfig::new(&name, kind)
+        };
         self.bridges
             .add_port(bridge, config)
             .map_err(|error| format!("could not open network device {name} ({error})"))?;
@@ -218,13 +228,26 @@ impl Switch for Below {
     fn remove_interface(&self, bridge: &str, interface: &str) -> Result<(), String> {
         self.bridges.remove_port(bridge, interface).map_err(text)?;
         if let Some(told) = self.told().get_mut(bridge) {
+            told.vlans.remove(interface);
             told.interfaces.remove(interface);
         }
         Ok(())
     }
 
-    fn set_port(&self, _bridge: &str, _port: &PortSettings) -> Result<(), String> {
-        // All that a port could be told is lacking, and refused before.
+    fn prepare_port(&self, bridge: &str, port: &PortSettings) -> Result<(), String> {
+        if let Some(told) = self.told().get_mut(bridge) {
+            let vlan = normal::vlan(&port.vlan);
+            told.vlans.extend(port.interfaces.iter().map(|name| (name.clone(), vlan.clone())));
+        }
+        Ok(())
+    }
+
+    fn set_port(&self, bridge: &str, port: &PortSettings) -> Result<(), String> {
+        self.prepare_port(bridge, port)?;
+        for interface in &port.interfaces {
+            let set = self.bridges.set_vlan(bridge, interface, normal::vlan(&port.vlan));
+            set.map_err(text)?;
+        }
         Ok(())
     }
 
@@ -232,11 +255,13 @@ impl Switch for Below {
         Ok(())
     }
 
-    fn set_mirrors(&self, _bridge: &str, mirrors: &[MirrorSettings]) -> Result<(), String> {
-        match mirrors.is_empty() {
-            true => Ok(()),
-            false => Err("mirrors are not built yet".to_owned()),
+    fn set_mirrors(&self, bridge: &str, mirrors: &[MirrorSettings]) -> Result<(), String> {
+        let mirrors = mirrors.iter().map(normal::mirror).collect::<Result<Vec<_>, String>>()?;
+        self.bridges.set_mirrors(bridge, mirrors.clone()).map_err(text)?;
+        if let Some(told) = self.told().get_mut(bridge) {
+            told.mirrors = mirrors;
         }
+        Ok(())
     }
 
     fn set_controllers(
@@ -294,10 +319,16 @@ impl Switch for Below {
     }
 
     fn bridge(&self, bridge: &str) -> Option<BridgeView> {
-        let status = self.bridges.get(bridge)?.status();
+        let found = self.bridges.get(bridge)?;
+        let status = found.status();
+        let copied = found.config().mirrors.into_iter().filter_map(|mirror| {
+            let counts = found.mirror_counts(&mirror.name)?;
+            Some((mirror.name, counts))
+        });
+        let mirrors = copied.collect();
         let most = of_pipeline::lower::ProgramConfig::default().normal_capacity;
         let stations = (status.stations as u64, u64::from(most));
-        Some(BridgeView { datapath_id: status.datapath_id.unwrap_or(0), stations })
+        Some(BridgeView { datapath_id: status.datapath_id.unwrap_or(0), stations, mirrors })
     }
 
     fn interface(&self, bridge: &str, interface: &str) -> Option<InterfaceView> {

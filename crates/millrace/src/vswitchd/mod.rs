@@ -10,6 +10,7 @@
 mod below;
 mod connections;
 mod interface;
+mod normal;
 mod options;
 
 pub(crate) use options::{VswitchdOptions, asks_version, words};

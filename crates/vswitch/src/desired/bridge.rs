@@ -47,6 +47,8 @@ pub struct BridgeSettings {
     pub station_age_s: Option<u16>,
     /// NORMAL forwards frames to reserved addresses.
     pub forwards_bpdu: bool,
+    /// `Open_vSwitch other_config:vlan-limit`: so many tags are told VLANs by, 0 for as many as can be.
+    pub vlan_limit: u32,
     /// VLANs whose packets are flooded.
     pub flood_vlans: BTreeSet<u16>,
     /// Groups are learnt by IGMP and MLD.
@@ -124,6 +126,7 @@ fn settings(reader: &Reader<'_>, row: &Row, notes: &mut Notes) -> BridgeSettings
             mac => settings.address = mac,
         }
     }
+    settings.vlan_limit = vlan_limit(reader, notes);
     settings.secure = row.text("fail_mode") == Some("secure");
     settings.protocols =
         row.get("protocols").into_iter().flat_map(Datum::atoms).map(Atom::to_string).collect();
@@ -148,6 +151,20 @@ fn settings(reader: &Reader<'_>, row: &Row, notes: &mut Notes) -> BridgeSettings
         }
     }
     settings
+}
+
+/// The limit of all bridges; Open vSwitch's is 1 where none is said.
+fn vlan_limit(reader: &Reader<'_>, notes: &mut Notes) -> u32 {
+    let root = reader.database.only("Open_vSwitch");
+    let text = root.and_then(|(_, row)| row.key("other_config", "vlan-limit"));
+    match text.map(str::parse) {
+        None => 1,
+        Some(Ok(limit)) => limit,
+        Some(Err(_)) => {
+            notes.add("vlan-limit is no number of tags");
+            1
+        }
+    }
 }
 
 /// What NORMAL does.

@@ -1,6 +1,6 @@
 //! `Bridge`: its datapath id, and what of it is not done.
 
-use super::{Report, Rows, controller, maybe, port, unsupported};
+use super::{Report, Rows, controller, integer, maybe, port, unsupported};
 use crate::desired::bridge::Bridge;
 use ovsdb::Datum;
 
@@ -20,6 +20,12 @@ pub(super) fn report(report: &Report<'_>, bridge: &Bridge, rows: &mut Rows) {
     let due = |name: &String| report.only.is_none_or(|only| only.contains(name));
     for (_, one) in bridge.ports.iter().filter(|(name, _)| due(name)) {
         port::report(report, bridge, one, rows);
+    }
+    for one in bridge.mirrors.iter().filter(|_| report.statistics) {
+        let counts = view.and_then(|view| view.mirrors.get(&one.settings.name));
+        let (packets, bytes) = counts.copied().unwrap_or_default();
+        let counters = [("tx_bytes", integer(bytes)), ("tx_packets", integer(packets))];
+        rows.put("Mirror", one.uuid, vec![("statistics", Datum::map(counters))]);
     }
     let views = report.views.controllers.get(name);
     for one in &bridge.controllers {

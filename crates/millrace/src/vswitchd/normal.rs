@@ -1,0 +1,58 @@
+//! VLANs and mirrors of the database, as bridges are told them.
+
+use control::bridges::{Mirror, MirrorTo, PriorityTags, TagType, Vlan, VlanMode};
+use vswitch::desired::mirror::MirrorSettings;
+use vswitch::desired::port::{self as database, Vlan as Settings};
+
+/// Tags that VLANs are told by; Open vSwitch looks at two at most, and takes 0 for as many as it can.
+pub(super) fn tags(limit: u32) -> u8 {
+    if limit == 1 { 1 } else { 2 }
+}
+
+/// A port's VLANs.
+pub(super) fn vlan(settings: &Settings) -> Vlan {
+    let is_tunnel = settings.mode == database::VlanMode::Tunnel;
+    Vlan {
+        mode: match settings.mode {
+            database::VlanMode::Trunk => VlanMode::Trunk,
+            database::VlanMode::Access => VlanMode::Access,
+            database::VlanMode::NativeTagged => VlanMode::NativeTagged,
+            database::VlanMode::NativeUntagged => VlanMode::NativeUntagged,
+            database::VlanMode::Tunnel => VlanMode::Dot1qTunnel,
+        },
+        tag: settings.tag.unwrap_or(0),
+        vlans: if is_tunnel { settings.customers.clone() } else { settings.trunks.clone() },
+        tag_type: match is_tunnel && !settings.service_tag {
+            true => TagType::Customer,
+            false => TagType::Service,
+        },
+        priority_tags: match settings.priority_tags {
+            database::PriorityTags::Never => PriorityTags::Never,
+            database::PriorityTags::IfNonZero => PriorityTags::IfNonZero,
+            database::PriorityTags::Always => PriorityTags::Always,
+        },
+    }
+}
+
+/// A mirror. What goes to the port that copies go to is not selected.
+pub(super) fn mirror(settings: &MirrorSettings) -> Result<Mirror, String> {
+    let to = match (&settings.to_port, settings.to_vlan) {
+        (Some(port), _) => MirrorTo::Port(port.clone()),
+        (None, Some(vlan)) => MirrorTo::Vlan(vlan),
+        (None, None) => return Err(format!("mirror {}: copies go nowhere", settings.name)),
+    };
+    let mut mirror = Mirror {
+        name: settings.name.clone(),
+        all: settings.all,
+        sources: settings.sources.clone(),
+        destinations: settings.destinations.clone(),
+        vlans: settings.vlans.clone(),
+        to,
+        length_max: settings.length_max,
+    };
+    if let MirrorTo::Port(port) = &mirror.to {
+        mirror.sources.remove(port);
+        mirror.destinations.remove(port);
+    }
+    Ok(mirror)
+}
