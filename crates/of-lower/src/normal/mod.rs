@@ -22,11 +22,12 @@
 //! | [`config`] | VLAN modes and mirrors as they are told |
 //! | [`edits`] | what a port does to tags |
 //! | [`mirror`] | copies for mirrors |
-//! | [`ids`] | tables and actions |
+//! | [`ids`], `declare` | tables and actions |
 //! | [`blocks`] | the blocks of NORMAL |
 
 pub mod blocks;
 pub mod config;
+mod declare;
 pub mod edits;
 pub mod ids;
 pub(crate) mod mirror;
