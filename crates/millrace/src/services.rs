@@ -5,7 +5,7 @@ use crate::cli::{ServiceCommand, ServiceOptions};
 use crate::show::show;
 use control::client::ask;
 use control::failure::Failure;
-use control::program::services::in_the_open;
+use control::program::services::refuse_open_secret;
 use control::verbs::service::{Service, writes};
 use service::catalogue;
 use std::fmt::Write as _;
@@ -20,9 +20,7 @@ pub(crate) fn service(options: ServiceOptions) -> Result<(), Failure> {
         None | Some(ServiceCommand::Show) => Service::default(),
         Some(ServiceCommand::Add { name, kind, settings }) => {
             let settings = absolute(&kind, settings)?;
-            if let Some(warning) = in_the_open(&name, &kind, &settings) {
-                eprintln!("millrace: {warning}");
-            }
+            refuse_open_secret(&name, &kind, &settings)?;
             let add = Some([vec![name, kind], settings].concat());
             Service { add, ..Service::default() }
         }

@@ -65,6 +65,28 @@ fn wrong_use_exits_with_2() {
     }
 }
 
+/// Every user of a machine sees arguments.
+#[test]
+fn secrets_of_services_are_no_arguments() {
+    const KEY: &str = "00112233445566778899aabbccddeeff";
+    let open = format!("x transcoder direction=encrypt key={KEY}");
+    let lines = ["lb balancer backends=a,b key=987654321", &open, "y transcoder key=00"];
+    for line in lines {
+        let refused = millrace(&["run", "--port", "memory:a", "--service", line]);
+        assert_eq!(refused.status.code(), Some(2), "{line}: {}", err(&refused));
+        let error = err(&refused);
+        assert!(error.contains("give key-file=PATH"), "{error}");
+        assert!(!error.contains(KEY) && !error.contains("987654321"), "{error}");
+    }
+    // Before any switch is asked.
+    let key = format!("key={KEY}");
+    let words = ["service", "--ctl", "/nonexistent", "add", "x", "transcoder", "direction=encrypt"];
+    let refused = millrace(&[&words[..], &[&key]].concat());
+    assert_eq!(refused.status.code(), Some(2), "{}", err(&refused));
+    assert!(err(&refused).contains("give key-file=PATH"), "{}", err(&refused));
+    assert!(!err(&refused).contains(KEY), "{}", err(&refused));
+}
+
 #[test]
 fn a_wrong_port_is_told_in_golden_words() {
     let output = millrace(&["run", "--port", "a:1=tapp:t0"]);

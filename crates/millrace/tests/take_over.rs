@@ -121,7 +121,7 @@ fn whatever_is_wrong_with_the_new_one_the_old_one_goes_on() {
     let punix = format!("punix:{regular}");
     let state = bed.file("no/folder/state");
     let tx = format!("pcap:tx={}", bed.file("no/folder/tx"));
-    let cases: [(&[&str], i32, &str); 16] = [
+    let cases: [(&[&str], i32, &str); 17] = [
         (&["--port", "af_packet:procno0"], 1, "there is no such interface"),
         (&["--port", "af_xdp:procno0"], 1, "there is no such interface"),
         (&["--port", "pcap:rx=/nonexistent"], 1, "/nonexistent"),
@@ -139,7 +139,8 @@ fn whatever_is_wrong_with_the_new_one_the_old_one_goes_on() {
             "TLS: /nonexistent",
         ),
         (&["--port", "memory:a", "--queue", "nosuch:1,min=1M"], 2, "there is no port \"nosuch\""),
-        (&["--service", "x transcoder key=00"], 1, "transcoder needs direction="),
+        (&["--service", "x transcoder mode=cbc"], 1, "transcoder needs direction="),
+        (&["--service", "x transcoder key=00"], 2, "give key-file=PATH"),
         (&["--state", &state], 1, "cannot be written"),
         (&["--port", "memory:a", "--rx-worker", "a=7"], 2, "there is no worker 7"),
     ];

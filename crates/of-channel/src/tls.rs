@@ -48,7 +48,7 @@ pub enum TlsError {
     #[error("{0}: holds no certificate in PEM")]
     Empty(PathBuf),
     /// What the files hold does not fit together.
-    #[error("{path}: {source}")]
+    #[error("{path}: {}", in_words(source).unwrap_or_else(|| source.to_string()))]
     Refused {
         /// The file.
         path: PathBuf,
@@ -79,13 +79,26 @@ fn is_of_authority(error: &dyn std::fmt::Debug) -> bool {
     format!("{error:?}").contains("CaUsedAsEndEntity")
 }
 
+/// An error about certificates in words, where [`rustls`] tells it in a name of another crate.
+fn in_words(error: &(dyn std::fmt::Debug + 'static)) -> Option<String> {
+    let text = format!("{error:?}");
+    let words = if is_of_authority(error) {
+        "a certificate of an authority (CA:TRUE) stands where one's own belongs; give a certificate that the authority \
+         has signed"
+    } else if text.contains("UnsupportedCertVersion") {
+        "an X.509 certificate of version 1, and TLS needs version 3 here; sign it anew with an extension (`openssl x509 \
+         -req -extfile FILE`, where FILE has the line `basicConstraints=CA:FALSE`), or by ovs-pki"
+    } else {
+        return None;
+    };
+    Some(words.to_string())
+}
+
 /// Why a connection has no TLS, in words.
 pub(crate) fn trouble(error: &std::io::Error) -> String {
-    match is_of_authority(error) {
-        true => "the other side shows a certificate of an authority (CA:TRUE) as its own; give it one that the \
-                 authority has signed"
-            .to_string(),
-        false => error.to_string(),
+    match in_words(error) {
+        Some(words) => format!("the other side's certificate: {words}"),
+        None => error.to_string(),
     }
 }
 
@@ -274,8 +287,48 @@ mod tests {
         };
         assert!(seen("switch-cert.pem").is_ok());
         let error = seen("ca.pem").expect_err("it is an authority's");
-        assert!(error.contains("shows a certificate of an authority (CA:TRUE)"), "{error}");
+        assert!(error.contains("a certificate of an authority (CA:TRUE)"), "{error}");
+        assert!(error.starts_with("the other side's"), "{error}");
         let error = seen("stranger-cert.pem").expect_err("another signed it");
         assert!(error.contains("UnknownIssuer"), "{error}");
+    }
+
+    fn tests_file(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls").join(name)
+    }
+
+    /// `openssl x509 -req` without extensions makes certificates of version 1.
+    #[test]
+    fn certificates_of_version_1_are_named_as_such() {
+        let files = |certificate: &str, key: &str, ca: &str| TlsFiles {
+            certificate: tests_file(certificate),
+            private_key: tests_file(key),
+            ca_cert: Some(tests_file(ca)),
+        };
+        // One's own.
+        let own = Tls::load(&files("old-cert.pem", "old-privkey.pem", "ca.pem"));
+        let error = own.err().expect("version 1 is not taken").to_string();
+        assert!(error.contains("old-cert.pem: an X.509 certificate of version 1"), "{error}");
+        // The other side's.
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate("old-authority.pem")).expect("an authority's may be of version 1");
+        let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+        let signed = SignedBy { inner: inner.build().expect("it has roots"), provider };
+        let seen = |who: &str| {
+            let (name, now) = (server_name("any"), UnixTime::now());
+            let seen = signed.verify_server_cert(&certificate(who), &[], &name, &[], now);
+            seen.map_err(|error| trouble(&std::io::Error::other(error)))
+        };
+        let error = seen("old-cert.pem").expect_err("it is of version 1");
+        assert!(
+            error.contains("the other side's certificate: an X.509 certificate of version 1"),
+            "{error}"
+        );
+        // What an authority of version 1 signed is as good as any.
+        assert!(seen("under-old-cert.pem").is_ok());
+        let with_old_root =
+            Tls::load(&files("switch-cert.pem", "switch-privkey.pem", "old-authority.pem"));
+        assert!(with_old_root.is_ok(), "{:?}", with_old_root.err());
     }
 }

@@ -59,6 +59,9 @@ impl PortNo {
         (PortNo::UNSET, "UNSET"),
     ];
 
+    /// The numbers that OpenFlow 1.0 reserves, `IN_PORT` to `LOCAL`.
+    pub const V10_RESERVED: std::ops::RangeInclusive<u16> = 0xfff8..=0xfffe;
+
     /// Whether the number may belong to a physical or logical port.
     pub const fn is_ordinary(self) -> bool {
         self.0 > 0 && self.0 < PortNo::MAX.0
@@ -89,6 +92,10 @@ impl fmt::Display for PortNo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reserved_name() {
             Some(name) => f.write_str(name),
+            // In decimal it would be read as one of 1.0's reserved ports.
+            None if u16::try_from(self.0).is_ok_and(|n| PortNo::V10_RESERVED.contains(&n)) => {
+                write!(f, "{:#x}", self.0)
+            }
             None => write!(f, "{}", self.0),
         }
     }

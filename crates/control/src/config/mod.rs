@@ -558,6 +558,7 @@ impl Config {
                  replaced by `millrace p4 load`",
             ));
         }
+        crate::program::services::refuse_open_secrets(&options.services)?;
         let services = both(file.service, options.services);
         let eal = options.eal.or(file.eal).unwrap_or_default();
         let mbufs = bounds::MBUFS.pick(options.mbufs, file.mbufs)?;

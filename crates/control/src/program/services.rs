@@ -17,33 +17,40 @@ pub fn add(switch: &Switch, words: &[String]) -> Result<(), String> {
     add_to(elements, words, (switch.now_ns(), seed))
 }
 
-/// What to say of a service whose secret is given in the open.
-pub fn in_the_open(name: &str, kind: &str, words: &[String]) -> Option<String> {
-    let settings = catalogue::parse(words.iter().map(String::as_str)).ok()?;
-    let key = catalogue::open_secret(kind, &settings)?;
-    Some(format!(
-        "service {name}: {key}= is given in the open, where lists of processes show it; {key}-file=PATH keeps it \
-         in a file"
-    ))
+/// Refuses a service that an argument gives with a secret in the open: every user of the machine sees arguments.
+///
+/// # Errors
+/// The setting, and where its value belongs.
+pub fn refuse_open_secret(name: &str, kind: &str, words: &[String]) -> Result<(), Failure> {
+    let settings = catalogue::parse(words.iter().map(String::as_str)).unwrap_or_default();
+    match catalogue::open_secret(kind, &settings) {
+        None => Ok(()),
+        Some(key) => Err(Failure::Usage(format!(
+            "service {name}: {key}= as an argument is visible to every user of this machine; write its value to a \
+             file and give {key}-file=PATH"
+        ))),
+    }
 }
 
-/// Adds the services of `--service`, each a line. That one gives a secret in the open is said once.
-pub(crate) fn add_given(switch: &Switch, lines: &[String]) -> Result<(), Failure> {
-    let mut warned = false;
-    for line in lines {
+/// Refuses such secrets in `--service`'s lines.
+pub(crate) fn refuse_open_secrets(lines: &[String]) -> Result<(), Failure> {
+    lines.iter().try_for_each(|line| {
         let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
-        add(switch, &words).map_err(|e| {
-            Failure::Bad(format!("--service {:?}: {e}", catalogue::without_secrets(line)))
-        })?;
-        if let [name, kind, settings @ ..] = &words[..]
-            && !warned
-            && let Some(warning) = in_the_open(name, kind, settings)
-        {
-            warned = true;
-            tracing::warn!("{warning}");
+        match &words[..] {
+            [name, kind, settings @ ..] => refuse_open_secret(name, kind, settings),
+            _ => Ok(()),
         }
-    }
-    Ok(())
+    })
+}
+
+/// Adds the services of `--service` and of a configuration, each a line.
+pub(crate) fn add_given(switch: &Switch, lines: &[String]) -> Result<(), Failure> {
+    lines.iter().try_for_each(|line| {
+        let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
+        let failed =
+            |e| Failure::Bad(format!("--service {:?}: {e}", catalogue::without_secrets(line)));
+        add(switch, &words).map_err(failed)
+    })
 }
 
 /// Adds services, each a line, at time 0, with the same secret always: for benches, which compare.

@@ -369,7 +369,15 @@ fn output(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
     if arg.text.contains('=') {
         return truncated(word, arg, cx);
     }
-    arg.port(cx).map(Action::output)
+    let port = arg.port(cx).map(Action::output);
+    // A whole field, by its name alone.
+    match port.is_err() && !arg.text.starts_with(|c: char| c.is_ascii_digit()) {
+        true => match bits(arg) {
+            Ok(from) => Ok(Action::OutputField { from, max_len: Action::NO_BUFFER }),
+            Err(_) => port,
+        },
+        false => port,
+    }
 }
 
 /// `output(port=PORT,max_len=BYTES)`.

@@ -47,6 +47,10 @@ const WORDS: &[&str] = &[
     "no_byte_counts",
 ];
 
+/// Words that `ovs-ofctl` takes and that no message carries: they are about Open vSwitch's own read-only tables and
+/// hidden entries.
+const WITHOUT_EFFECT: &[&str] = &["no_readonly_table", "allow_hidden_fields"];
+
 /// Statistics, which a printed flow has and a read one does without.
 const STATISTICS: &[&str] = &["duration", "n_packets", "n_bytes", "idle_age", "hard_age"];
 
@@ -85,6 +89,8 @@ pub fn parse_flow(text: &str, cx: &Context<'_>) -> Result<FlowMod> {
         }) else {
             if STATISTICS.iter().any(|name| word.key.is(name)) {
                 word.arg()?;
+            } else if WITHOUT_EFFECT.iter().any(|name| word.key.is(name)) {
+                word.bare()?;
             } else if word.key.is("importance") {
                 if cx.version < Version::V14 {
                     return Err(word.not_in(cx.version, "setting"));

@@ -125,16 +125,24 @@ impl<'a> Piece<'a> {
         self.number(32).map(|n| n as u32)
     }
 
-    /// A port by number or name.
+    /// A port by number or name. The decimal numbers of OpenFlow 1.0's reserved ports name those in every version, since
+    /// scripts written for 1.0 have them.
     pub(super) fn port(self, cx: &Context<'_>) -> Result<PortNo> {
         if self.text.starts_with(|c: char| c.is_ascii_digit())
             && let Ok(number) = self.number(32)
         {
+            let decimal = self.text.bytes().all(|c| c.is_ascii_digit());
             return match cx.version {
                 Version::V10 => u16::try_from(number)
                     .map(PortNo::from_v10)
                     .map_err(|_| self.expected("a port of OpenFlow10, from 0 to 65535")),
-                _ => Ok(PortNo(number as u32)),
+                _ => Ok(match u16::try_from(number) {
+                    // In hexadecimal it is the number that it says.
+                    Ok(short) if PortNo::V10_RESERVED.contains(&short) && decimal => {
+                        PortNo::from_v10(short)
+                    }
+                    _ => PortNo(number as u32),
+                }),
             };
         }
         self.port_name(cx).ok_or_else(|| self.expected("a port's number or name"))

@@ -27,6 +27,14 @@ pub(in super::super) const FLOWS: &[&str] = &[
     "actions=bundle(symmetric_l3l4+udp,7,hrw,ofport,members:2,3,LOCAL)",
     "actions=bundle_load(symmetric_l4,5,hrw,ofport,NXM_NX_REG0[0..15],members:2,3)",
     "actions=resubmit:7,output:2,resubmit(3,2),resubmit(,4)",
+    // Fields by their names alone, 1.0's reserved ports by number, and words that no message carries.
+    "actions=output:reg0",
+    "actions=output:NXM_NX_REG1,output:tun_id,output:reg3[0..15]",
+    "actions=output:65533",
+    "in_port=65534,actions=output:65528,output:65531",
+    "delete out_port=65533,ip",
+    "in_port=1,actions=resubmit:2,resubmit(65534,3),enqueue(65534,1)",
+    "no_readonly_table,allow_hidden_fields,ip,actions=drop",
     // What is learned, and what waits.
     "actions=learn(table=2,limit=5,result_dst=NXM_NX_REG0[3],NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[]),resubmit(,1)",
     "actions=learn(table=3,idle_timeout=60,priority=7,cookie=9,delete_learned,result_dst=NXM_NX_REG1[0],eth_type=0x800,NXM_OF_ETH_SRC[],load:7->NXM_NX_REG2[])",
