@@ -1,7 +1,7 @@
 //! Flow entries: a line of `ovs-ofctl add-flows`, and a line of `ovs-ofctl dump-flows`.
 
-use super::Context;
-use super::actions::{self, instructions};
+use super::actions::{instructions, print};
+use super::context::Context;
 use super::error::Fault;
 use super::matches::{Builder, print_match, text};
 use super::piece::{Piece, Result, Word, Words};
@@ -232,7 +232,7 @@ pub fn print_flow(flow: &FlowStats, version: Version, statistics: bool) -> Strin
         print_importance(out, flow.importance)?;
         print_body(out, flow.priority, &flow.matching, version)?;
         out.write_str("actions=")?;
-        actions::print(out, &flow.instructions, version)
+        print::print(out, &flow.instructions, version)
     })
 }
 
@@ -316,7 +316,7 @@ pub fn print_flow_mod(flow: &FlowMod, version: Version) -> String {
             return Ok(());
         }
         out.write_str("actions=")?;
-        actions::print(out, &flow.instructions, version)
+        print::print(out, &flow.instructions, version)
     });
     line.trim_end_matches([' ', ',']).to_owned()
 }

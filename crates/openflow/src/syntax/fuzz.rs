@@ -3,6 +3,7 @@
 use super::*;
 use crate::flow::FlowStats;
 use crate::group::GroupDesc;
+use crate::ids::PortNo;
 use crate::ids::{Age, TableId};
 use crate::meter::MeterConfig;
 

@@ -1,7 +1,7 @@
 //! Groups: a line of `ovs-ofctl add-groups`, and what `ovs-ofctl dump-groups` prints.
 
-use super::Context;
 use super::actions;
+use super::context::Context;
 use super::error::{Fault, nearest};
 use super::matches::text;
 use super::piece::{Piece, Result, Words};
@@ -370,7 +370,7 @@ fn print(
         }
         for (i, (field, mask)) in selection.fields.iter().enumerate() {
             out.write_str(if i == 0 { ",fields(" } else { "," })?;
-            out.write_str(actions::set_field_name(*field))?;
+            out.write_str(actions::print::set_field_name(*field))?;
             if *mask != field.all_bits() {
                 out.write_char('=')?;
                 super::value::print(out, *field, *mask, field.all_bits())?;
@@ -404,7 +404,7 @@ fn print_buckets(
             write!(out, "watch_group:{},", bucket.watch_group)?;
         }
         out.write_str("actions=")?;
-        actions::list(out, &bucket.actions, version)?;
+        actions::print::list(out, &bucket.actions, version)?;
     }
     Ok(())
 }

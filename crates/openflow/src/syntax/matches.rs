@@ -4,9 +4,10 @@
 //! `arp`, `tp_src` a TCP, UDP, SCTP port or an ICMP type); they are settled when the whole match
 //! has been read, so the order of words does not matter.
 
+use super::context::Context;
 use super::error::{Fault, SyntaxError, nearest};
 use super::piece::{Piece, Result, Word, Words};
-use super::{Context, value};
+use super::value;
 use crate::field::{FIELDS, FieldId, VLAN_PRESENT};
 use crate::flow_match::{Match, MatchField};
 use crate::version::Version;

@@ -1,6 +1,6 @@
 //! Meters: as `ovs-ofctl add-meter` takes them and `ovs-ofctl dump-meters` prints them.
 
-use super::Context;
+use super::context::Context;
 use super::error::{Fault, nearest};
 use super::matches::text;
 use super::piece::{Piece, Result, Words};

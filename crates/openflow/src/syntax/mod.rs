@@ -31,6 +31,7 @@
 //! on some two hundred lines.
 
 mod actions;
+mod context;
 mod error;
 mod flow;
 mod fuzz;
@@ -44,7 +45,9 @@ mod value;
 #[cfg(test)]
 mod tests;
 
-pub use actions::{parse_actions, print_actions, print_instructions};
+pub use actions::parse_actions;
+pub use actions::print::{print_actions, print_instructions};
+pub use context::Context;
 pub use error::{Fault, SyntaxError};
 pub use flow::{parse_flow, print_flow, print_flow_mod};
 pub use fuzz::fuzz;
@@ -53,24 +56,7 @@ pub use matches::{parse_match, print_match};
 pub use meter::{parse_meter, print_meter, print_meter_mod};
 pub use packet::{Described, parse_packet};
 
-use crate::ids::PortNo;
 use crate::version::Version;
-
-/// What a text is read for.
-#[derive(Clone, Copy)]
-pub struct Context<'a> {
-    /// The version that must be able to say it.
-    pub version: Version,
-    /// The switch's ports by name.
-    pub ports: &'a dyn Fn(&str) -> Option<PortNo>,
-}
-
-impl Context<'static> {
-    /// A context without port names.
-    pub fn new(version: Version) -> Context<'static> {
-        Context { version, ports: &|_| None }
-    }
-}
 
 /// Reads a line in the version that has all its words, as `ovs-ofctl` chooses one: 1.3 if it has them, or else
 /// another; and says which.

@@ -1,6 +1,6 @@
 //! A frame from a match, as `ovs-appctl ofproto/trace` makes one.
 
-use super::Context;
+use super::context::Context;
 use super::error::{Fault, SyntaxError};
 use super::matches::Builder;
 use super::piece::{Piece, Result, Words};

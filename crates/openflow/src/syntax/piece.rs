@@ -4,7 +4,7 @@
 //! or `=` up to the next blank or comma outside parentheses; after `(` up to the `)` that closes it.
 //! Blanks and commas separate words, in any number, as for `ovs-ofctl`.
 
-use super::Context;
+use super::context::Context;
 use super::error::{Fault, SyntaxError};
 use crate::ids::PortNo;
 use crate::version::Version;

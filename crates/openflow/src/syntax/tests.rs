@@ -10,6 +10,7 @@ use crate::field::FieldId;
 use crate::flow::{FlowMod, FlowModCommand, FlowModFlags};
 use crate::flow_match::Match;
 use crate::group::{GroupMod, GroupModCommand, GroupType};
+use crate::ids::PortNo;
 use crate::ids::{GroupId, MeterId, TableId};
 use crate::message::Message;
 use crate::meter::{BandKind, MeterFlags, MeterMod, MeterModCommand};

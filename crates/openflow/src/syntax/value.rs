@@ -1,6 +1,6 @@
 //! Values of fields: how each is written, read and printed.
 
-use super::Context;
+use super::context::Context;
 use super::piece::{Piece, Result};
 use crate::field::{CT_STATES, FieldId};
 use crate::ids::{MacAddr, PortNo};

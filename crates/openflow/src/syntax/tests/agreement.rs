@@ -6,6 +6,7 @@
 
 use super::*;
 use crate::codec::{decode, encode};
+use crate::ids::PortNo;
 use crate::ids::Xid;
 use std::process::Command;
 
