@@ -30,6 +30,24 @@ fn probes_of_others_accuse_nobody() {
     }
 }
 
+/// Another host sends into the port that we send into, and the switch counts that, rightly.
+#[test]
+fn traffic_of_others_accuses_nobody() {
+    let lies = Lies { bends: Some(Bend::Neighbours), ..Lies::default() };
+    let mut lab = Lab::new(Version::V13, lies);
+    let settings = &mut lab.bench.as_mut().unwrap().settings;
+    (settings.sizes, settings.attempts) = (vec![64], 2);
+    for module in
+        [&module::forwarding::MODULE, &module::statistics::MODULE, &module::counters::MODULE]
+    {
+        for run in lab.ask(module) {
+            assert_eq!(run.findings, [], "{}", module.name);
+            let told = run.disturbed.join(" ");
+            assert!(told.contains("frames came out that are no probes"), "{told}");
+        }
+    }
+}
+
 #[test]
 fn a_disturbed_run_accuses_nobody() {
     let mut lab = Lab::new(Version::V13, Lies { loses: Some(50), ..Lies::default() });
@@ -106,6 +124,11 @@ fn a_disturbed_session_is_undecided() {
         (s.late_share_max, s.attempts, s.sizes) = (-1.0, 1, vec![64]);
     });
     assert_eq!((report.ended.how, report.verdict().status()), (How::Complete, 4), "{report}");
+    let told = report.to_string();
+    assert!(
+        told.contains("INVALID after 1 attempts: ") && told.contains("missed their slot"),
+        "{told}"
+    );
     let stored = gauge::Stored::parse(&serde_json::to_string(&report).unwrap()).unwrap();
     let junit = gauge::junit::junit(&stored);
     assert!(junit.contains("<error message=\"disturbed\">"), "{junit}");

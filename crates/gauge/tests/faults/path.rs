@@ -24,6 +24,8 @@ pub(crate) enum Bend {
     Hub,
     /// With each of ours, one of another process's comes, by the same path.
     Strangers,
+    /// With each of ours, a frame that is no probe goes into the switch, by the same port and to the same rule.
+    Neighbours,
     /// So many a second come through, evenly, out of a queue of so many; what does not fit is lost.
     Slow { per_second: u32, room: usize },
     /// A cable is pulled once so many frames have come, and is back a while later.
@@ -50,9 +52,18 @@ pub(crate) fn path(wires: &[(memory::Handle, memory::Handle)], bend: Bend, over:
     let (mut queue, mut due) = (VecDeque::new(), Instant::now());
     while !over.load(Ordering::Relaxed) {
         let mut busy = false;
-        for (from, to) in [(our_in, its_in), (our_out, its_out), (its_in, our_in)] {
+        for (from, to) in [(our_out, its_out), (its_in, our_in)] {
             busy |= from.take_into(64, |frame| drop(to.inject(frame))) > 0;
         }
+        busy |= our_in.take_into(64, |frame| {
+            let mut other = frame.data().to_vec();
+            if matches!(bend, Bend::Neighbours) && gauge::probe::parse(&other).is_some() {
+                // Behind Ethernet, IPv4 and UDP.
+                other[42..].fill(0);
+                its_in.inject_bytes(&other);
+            }
+            drop(its_in.inject(frame));
+        }) > 0;
         busy |= its_out.take_into(64, |frame| {
             count += 1;
             let mut bytes = frame.data().to_vec();
