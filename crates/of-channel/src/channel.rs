@@ -11,19 +11,18 @@
 //! Dropping the [`Channel`] ends all of it within a second: connections say what they have to say,
 //! for [`STOP_MAX`] at most.
 
-use crate::connection::{Closed, Connection, Timing};
+use crate::config::{ChannelError, Config};
+use crate::connection::{Closed, Connection};
 use crate::listener::Listener;
 use crate::places::{Seat, Source};
 use crate::queue::queue;
-use crate::rate::Rate;
 use crate::roles::ConnectionId;
 use crate::shared::{Origin, Shared};
 use crate::target::{Listen, Target};
-use crate::tls::{Tls, TlsError, TlsFiles, server_name, trouble};
+use crate::tls::{Tls, server_name, trouble};
 use crate::trouble::{Said, Trouble};
 use of_pipeline::Agent;
-use openflow::{ControllerStatus, Version, VersionSet};
-use std::path::PathBuf;
+use openflow::{ControllerStatus, Version};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use switch::Switch;
@@ -42,88 +41,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const BACKOFF_MIN: Duration = Duration::from_millis(250);
 /// A connection that lasted so long was a good one: the next attempt comes soon.
 const GOOD_AFTER: Duration = Duration::from_secs(1);
-/// Connections of those who connect to us at the same time, unless configured otherwise; more are closed as
-/// they come.
-pub const CONNECTIONS_MAX: usize = 1024;
 /// Pause after an error in accepting: out of descriptors, most likely.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long connections may take to end when the channel does.
 pub const STOP_MAX: Duration = Duration::from_millis(500);
-
-/// What the switch does while no controller is connected.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FailMode {
-    /// Forwards by the tables as they are.
-    #[default]
-    Secure,
-    /// Also learns and forwards as an ordinary bridge what no entry of table 0 matches.
-    Standalone,
-}
-
-/// What the channel does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Controllers to connect to.
-    pub controllers: Vec<Target>,
-    /// Where to listen for controllers.
-    pub listeners: Vec<Listen>,
-    /// Where to listen for those who only want to see all messages (`ovs-ofctl snoop`).
-    pub snoop: Option<PathBuf>,
-    /// Auxiliary connections to each of those controllers, beside the main one.
-    pub auxiliary: u8,
-    /// Connections of those who connect to us, at most; of one source a quarter of it.
-    pub connections_max: usize,
-    /// Messages in bundles of all connections together, in bytes, at most.
-    pub bundles_bytes_max: usize,
-    /// Versions to offer.
-    pub protocols: VersionSet,
-    /// What happens without controllers.
-    pub fail_mode: FailMode,
-    /// Longest pause between attempts to connect.
-    pub backoff_max: Duration,
-    /// Probes.
-    pub timing: Timing,
-    /// Keys and certificates, for targets and listeners of TLS.
-    pub tls: Option<TlsFiles>,
-    /// Packet-ins for each controller; none for no limit but what the switch punts.
-    pub packet_in_rate: Option<Rate>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Config {
-            controllers: Vec::new(),
-            listeners: Vec::new(),
-            snoop: None,
-            auxiliary: 0,
-            connections_max: CONNECTIONS_MAX,
-            bundles_bytes_max: crate::bundles::BYTES_MAX,
-            protocols: VersionSet::of(&Version::ALL),
-            fail_mode: FailMode::Secure,
-            backoff_max: Duration::from_secs(8),
-            timing: Timing { probe: Duration::from_secs(5) },
-            tls: None,
-            packet_in_rate: None,
-        }
-    }
-}
-
-/// Why the channel could not start.
-#[derive(Debug, thiserror::Error)]
-pub enum ChannelError {
-    /// A listener could not be opened.
-    #[error("cannot listen on {0}: {1}")]
-    Listen(String, std::io::Error),
-    /// TLS is asked for without what it takes.
-    #[error("{0}: TLS needs --private-key and --certificate{1}")]
-    NoTls(String, &'static str),
-    /// Keys or certificates that do not serve.
-    #[error("TLS: {0}")]
-    Tls(#[from] TlsError),
-    /// The thread could not start.
-    #[error("cannot start the control channel: {0}")]
-    System(std::io::Error),
-}
 
 /// The controller channel of a switch. Ends when dropped; the switch must not have stopped before.
 pub struct Channel {
@@ -140,41 +61,6 @@ pub struct Bound {
     listeners: Vec<(Listener, Origin)>,
     listening: Vec<Listen>,
     config: Config,
-}
-
-impl Config {
-    /// Tells what would stop a channel from starting, as far as that can be told without taking anybody's place:
-    /// keys and certificates, addresses that this machine does not have, files in the place of sockets.
-    pub fn check(&self) -> Result<(), ChannelError> {
-        self.tls()?;
-        for listen in self.listeners.iter().cloned().chain(self.snoop.clone().map(Listen::Unix)) {
-            let free = match &listen {
-                // Whether the address is ours: the port may be another process's that is about to let go of it.
-                Listen::Tcp { address, .. } | Listen::Tls { address, .. } => {
-                    std::net::TcpListener::bind((*address, 0)).map(|_| ())
-                }
-                Listen::Unix(path) => crate::unix::may_bind(path),
-            };
-            free.map_err(|e| ChannelError::Listen(listen.to_string(), e))?;
-        }
-        Ok(())
-    }
-
-    fn tls(&self) -> Result<Option<Tls>, ChannelError> {
-        let tls = self.tls.as_ref().map(Tls::load).transpose()?;
-        for listen in &self.listeners {
-            if matches!(listen, Listen::Tls { .. }) && tls.is_none() {
-                let text = ", and --ca-cert if controllers are to show certificates";
-                return Err(ChannelError::NoTls(listen.to_string(), text));
-            }
-        }
-        for target in self.controllers.iter().filter(|target| target.tls) {
-            if tls.as_ref().is_none_or(|tls| tls.connector.is_none()) {
-                return Err(ChannelError::NoTls(target.to_string(), " and --ca-cert"));
-            }
-        }
-        Ok(tls)
-    }
 }
 
 impl Bound {

@@ -25,6 +25,7 @@
 //! It carries requests, their answers, and packet-ins; what else the switch tells goes by the main one.
 
 use crate::bundles::{Budget, Bundles};
+pub use crate::config::Timing;
 use crate::output::Output;
 use crate::queue::{Queued, Receiver, Told};
 use crate::roles::ConnectionId;
@@ -66,13 +67,6 @@ const FAREWELL: Duration = Duration::from_secs(1);
 const FAREWELL_STOPPING: Duration = Duration::from_millis(100);
 /// Longer probe intervals are taken as this: it is forever, and sums do not overflow.
 const PROBE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
-
-/// How long a peer may be silent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    /// After so long an echo request is sent; after twice as long the connection is given up.
-    pub probe: Duration,
-}
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]

@@ -38,6 +38,7 @@
 mod bundles;
 mod changes;
 pub mod channel;
+pub mod config;
 pub mod connection;
 mod listener;
 mod monitors;
@@ -54,7 +55,8 @@ pub mod tls;
 mod trouble;
 pub mod unix;
 
-pub use channel::{Bound, Channel, ChannelError, Config, FailMode};
+pub use channel::{Bound, Channel};
+pub use config::{ChannelError, Config, FailMode};
 pub use rate::Rate;
 pub use target::{Listen, Target, TargetError};
 pub use tls::{TlsError, TlsFiles};

@@ -1,6 +1,6 @@
 //! Sockets to listen on. Of UNIX sockets and their files, [`unix`] tells more.
 
-use crate::channel::CONNECTIONS_MAX;
+use crate::config::CONNECTIONS_MAX;
 use crate::target::Listen;
 use crate::unix::{self, SocketFile};
 use rustix::fs::Mode;

@@ -4,7 +4,7 @@
 //! for one message at a time; nobody holds it while waiting for workers on behalf of a barrier.
 //! `spreading` keeps events in order, as two threads collect them.
 
-use crate::channel::{Config, FailMode};
+use crate::config::{Config, FailMode};
 use crate::monitors::{Monitors, WAITING_MAX, messages};
 use crate::places::Places;
 use crate::queue::{Queued, Sender, Told};

@@ -7,11 +7,11 @@
 //! ECN alone, `ENQUEUE` is one action. The codec writes each into the other version as Open vSwitch
 //! does, where that is possible.
 
+use crate::entry_stats::EntryStats;
 use crate::extension::{
     Bits, Conjunction, Conntrack, FinTimeout, Learn, Multipath, PortBundle, ToController,
 };
 use crate::field::FieldId;
-use crate::flow::EntryStats;
 use crate::ids::{GroupId, MeterId, NICIRA, PortNo, QueueId, TableId};
 use crate::softflow::Softflow;
 use crate::version::Version;

@@ -2,7 +2,7 @@
 
 use crate::action::{Action, Subfield};
 use crate::ids::{MeterId, PortNo, TableId};
-use crate::packet::PacketInReason;
+use crate::reason::PacketInReason;
 use std::net::IpAddr;
 
 /// Some bits of a field.

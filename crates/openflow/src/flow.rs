@@ -1,6 +1,7 @@
 //! Flow entries: their modification, removal and statistics.
 
 use crate::action::Instructions;
+pub use crate::entry_stats::EntryStats;
 use crate::flow_match::Match;
 use crate::ids::{Age, BufferId, GroupId, PortNo, TableId};
 use crate::version::Version;
@@ -271,19 +272,4 @@ pub struct FlowCounts {
     pub matching: Match,
     /// Its counters.
     pub stats: EntryStats,
-}
-
-/// Counters of a flow entry as 1.5 tells them: each there or not (1.5.1 §7.2.4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct EntryStats {
-    /// How long it has been there.
-    pub duration: Option<Age>,
-    /// How long no packet matched.
-    pub idle: Option<Age>,
-    /// How many entries, of an aggregate.
-    pub flows: Option<u32>,
-    /// Packets that matched.
-    pub packets: Option<u64>,
-    /// Bytes in them.
-    pub bytes: Option<u64>,
 }

@@ -18,6 +18,7 @@
 pub mod action;
 pub mod bundle;
 pub mod codec;
+mod entry_stats;
 pub mod error;
 pub mod extension;
 pub mod field;
@@ -32,6 +33,7 @@ pub mod monitor;
 pub mod multipart;
 pub mod packet;
 pub mod port;
+mod reason;
 pub mod softflow;
 pub mod switch;
 pub mod syntax;

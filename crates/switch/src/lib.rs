@@ -24,6 +24,8 @@ pub mod expiry;
 mod monitor;
 pub mod ports;
 mod signals;
+mod signs;
+mod slot;
 mod start;
 mod switch;
 pub mod trace;

@@ -5,142 +5,16 @@
 //! news, and a few times per second in any case; changes reach clients as [`PortEvent`]s, and
 //! workers as flags.
 
+pub use crate::slot::{NUMBER_LOCAL, NUMBER_MAX, PortConfig, PortError, PortEvent, PortView};
+use crate::slot::{Slot, find};
 use crate::switch::Switch;
-use datapath::ports::{PortCounters, PortFlags, PortShared};
+use datapath::ports::{PortCounters, PortShared};
 use datapath::queues::{PortRef, Queues, QueuesConfig, Setting};
 use datapath::worker::Command;
-use port::{LinkState, Port, PortInfo, RxQueue, TxQueue};
+use port::{Port, RxQueue, TxQueue};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-
-/// What clients configure of a port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortConfig {
-    /// Administratively down.
-    pub down: bool,
-    /// Drop what it receives.
-    pub no_receive: bool,
-    /// Send nothing out of it.
-    pub no_forward: bool,
-}
-
-/// A port as clients see it.
-#[derive(Clone, Debug)]
-pub struct PortView {
-    /// Its number.
-    pub number: u32,
-    /// What it is.
-    pub info: PortInfo,
-    /// Its link.
-    pub link: LinkState,
-    /// What clients configured.
-    pub config: PortConfig,
-    /// When it was added, in nanoseconds of the switch's clock.
-    pub since_ns: u64,
-}
-
-impl PortView {
-    /// Frames can pass.
-    pub fn is_live(&self) -> bool {
-        self.link.is_up() && !self.config.down
-    }
-}
-
-/// Something happened to a port.
-#[derive(Clone, Debug)]
-pub enum PortEvent {
-    /// It was added.
-    Added(PortView),
-    /// Its link or configuration changed.
-    Modified(PortView),
-    /// It was removed.
-    Removed(PortView),
-}
-
-/// Why a port could not be added, found or changed.
-#[derive(Debug, thiserror::Error)]
-pub enum PortError {
-    /// The number is in use.
-    #[error("port number {0} is in use; choose another or leave it out")]
-    NumberInUse(u32),
-    /// The number is reserved.
-    #[error("port number {0:#x} is reserved; ordinary ports are 1 to {max:#x}", max = NUMBER_MAX)]
-    NumberReserved(u32),
-    /// The name is in use.
-    #[error("port name {0} is in use; give the port another: NAME=SPEC")]
-    NameInUse(String),
-    /// No such worker.
-    #[error("there is no worker {worker}; there are {workers}, counted from 0")]
-    NoWorker {
-        /// The worker asked for.
-        worker: usize,
-        /// How many there are.
-        workers: usize,
-    },
-    /// No such port.
-    #[error("there is no port {0}")]
-    Unknown(u32),
-    /// No port of this name.
-    #[error("there is no port {0:?}")]
-    UnknownName(String),
-    /// Queue settings that do not fit together.
-    #[error("port {name}: {error}")]
-    Queues {
-        /// The port's name.
-        name: String,
-        /// What is wrong.
-        error: datapath::queues::SpecError,
-    },
-    /// The port itself refused.
-    #[error(transparent)]
-    Port(#[from] port::Error),
-}
-
-/// Greatest number of an ordinary port.
-pub const NUMBER_MAX: u32 = 0xffff_feff;
-/// The number of the switch's own port, which is not ordinary and may be added under it.
-pub const NUMBER_LOCAL: u32 = 0xffff_fffe;
-
-/// A port in the control side's hands.
-pub(crate) struct Slot {
-    pub(crate) number: u32,
-    pub(crate) port: Box<dyn Port>,
-    pub(crate) shared: Arc<PortShared>,
-    pub(crate) link: LinkState,
-    pub(crate) config: PortConfig,
-    pub(crate) since_ns: u64,
-}
-
-impl Slot {
-    fn view(&self) -> PortView {
-        let info = PortInfo { name: self.shared.name.clone(), ..self.port.info().clone() };
-        PortView {
-            number: self.number,
-            info,
-            link: self.link,
-            config: self.config,
-            since_ns: self.since_ns,
-        }
-    }
-
-    fn set_flags(&self) {
-        self.shared.set_flag(PortFlags::UP, self.link.is_up() && !self.config.down);
-        self.shared.set_flag(PortFlags::NO_RECEIVE, self.config.no_receive || self.config.down);
-        self.shared.set_flag(PortFlags::NO_FORWARD, self.config.no_forward);
-    }
-}
-
-fn find<'a>(slots: &'a [Slot], port: &PortRef) -> Result<&'a Slot, PortError> {
-    let found = match port {
-        PortRef::Number(number) => slots.iter().find(|slot| slot.number == *number),
-        PortRef::Name(name) => slots.iter().find(|slot| slot.shared.name == *name),
-    };
-    found.ok_or_else(|| match port {
-        PortRef::Number(number) => PortError::Unknown(*number),
-        PortRef::Name(name) => PortError::UnknownName(name.clone()),
-    })
-}
 
 impl Switch {
     /// Adds a port, under this number or the least free one, and opens its queues, which are spread

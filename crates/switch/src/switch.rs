@@ -13,11 +13,11 @@
 
 use crate::changes::Changes;
 use crate::expiry::{Expired, Expiry};
-use crate::ports::{PortEvent, Slot};
 use crate::signals::Signals;
+use crate::signs::{Beats, LONG, Pulse, Sign};
+use crate::slot::{PortEvent, Slot};
 use crate::start::StartError;
 use crate::traffic::Traffic;
-use crate::watch::{self, Beats, Pulse, Sign};
 use crate::workers::Workers;
 use crossbeam_channel::TrySendError;
 use datapath::capture::{self, Captured, Filter};
@@ -527,7 +527,7 @@ impl Switch {
     ) -> std::io::Result<()> {
         let (weak, signals) = (Arc::downgrade(&self.inner), self.inner.signals.clone());
         // What the engine does there may be to compile a large program.
-        let patience = if name.starts_with("work") { watch::LONG } else { 1 };
+        let patience = if name.starts_with("work") { LONG } else { 1 };
         let (pulse, beats) = Pulse::new(name, patience);
         self.inner.add_pulse(beats);
         std::thread::Builder::new().name(name.to_string()).spawn(move || {

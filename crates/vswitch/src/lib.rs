@@ -22,11 +22,13 @@
 //! remembers what it was told.
 
 pub mod actual;
+pub mod address;
 pub mod apply;
 pub mod desired;
 pub mod diff;
 #[doc(hidden)]
 pub mod fake;
+pub mod feature;
 pub mod numbers;
 pub mod process;
 pub mod reconcile;

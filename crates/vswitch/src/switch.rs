@@ -4,91 +4,14 @@
 //! and reports look from other threads meanwhile. A method either does all that it is asked or refuses with a reason, which
 //! the row that asked for it then shows.
 
+pub use crate::address::{LOCAL, Mac};
 use crate::desired::bridge::BridgeSettings;
 use crate::desired::controller::ControllerSettings;
 use crate::desired::interface::InterfaceSettings;
 use crate::desired::mirror::MirrorSettings;
 use crate::desired::port::PortSettings;
+pub use crate::feature::Feature;
 use std::collections::BTreeMap;
-use std::fmt;
-
-/// The number of a bridge's own port, as OpenFlow 1.0 and the database write it.
-pub const LOCAL: u32 = 65534;
-
-/// Something that the database can ask for and that not every switch can do.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Feature {
-    /// Interfaces of this type; `system` if the row names none.
-    Interface(String),
-    /// A port's VLAN mode other than a trunk of all VLANs.
-    Vlan,
-    /// Several interfaces as one port.
-    Bond,
-    /// LACP on a port.
-    Lacp,
-    /// Egress queues of this type.
-    Qos(String),
-    /// A limit on what an interface receives.
-    Policing,
-    /// Copies of packets to a port or VLAN.
-    Mirror,
-    /// Multicast snooping.
-    Multicast,
-    /// NetFlow, sFlow or IPFIX.
-    Export(&'static str),
-    /// Bidirectional forwarding detection.
-    Bfd,
-    /// LLDP and auto-attach.
-    Lldp,
-    /// An interface's MTU.
-    Mtu,
-    /// An address of an interface or bridge.
-    Address,
-    /// A bound on learnt addresses.
-    MacTableSize,
-    /// How long learnt addresses are kept.
-    MacAging,
-    /// Frames to reserved addresses are forwarded by NORMAL.
-    ForwardBpdu,
-    /// A bound on the entries of a flow table, and what happens beyond it.
-    FlowLimit,
-    /// Limits of packet-ins for each controller.
-    ControllerRate,
-    /// Connections of a zone have timeouts of their own.
-    TimeoutPolicy,
-    /// Ports that exchange no packets with each other.
-    Protected,
-    /// VLANs of which packets are flooded whatever is learnt.
-    FloodVlans,
-}
-
-impl fmt::Display for Feature {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Feature::Interface(kind) => return write!(f, "interface type {kind}"),
-            Feature::Qos(kind) => return write!(f, "QoS type {kind}"),
-            Feature::Export(what) => what,
-            Feature::Vlan => "VLAN modes",
-            Feature::Bond => "bonds",
-            Feature::Lacp => "LACP",
-            Feature::Policing => "ingress policing",
-            Feature::Mirror => "mirrors",
-            Feature::Multicast => "multicast snooping",
-            Feature::Bfd => "BFD",
-            Feature::Lldp => "LLDP",
-            Feature::Mtu => "mtu_request",
-            Feature::Address => "MAC addresses",
-            Feature::MacTableSize => "mac-table-size",
-            Feature::MacAging => "mac-aging-time",
-            Feature::ForwardBpdu => "forward-bpdu",
-            Feature::FlowLimit => "flow_limit",
-            Feature::ControllerRate => "controller_rate_limit",
-            Feature::TimeoutPolicy => "connection timeouts",
-            Feature::Protected => "protected ports",
-            Feature::FloodVlans => "flood_vlans",
-        })
-    }
-}
 
 /// A switch.
 pub trait Switch: Send + Sync {
@@ -204,39 +127,6 @@ pub struct Limits {
     pub default: u32,
     /// Zone, limit, how many there are.
     pub zones: Vec<(u16, u32, u64)>,
-}
-
-/// An Ethernet address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Mac(pub [u8; 6]);
-
-impl fmt::Display for Mac {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
-}
-
-impl std::str::FromStr for Mac {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Mac, String> {
-        let wrong = || format!("{text}: not an Ethernet address");
-        let mut mac = [0; 6];
-        let mut parts = text.split(':');
-        for octet in &mut mac {
-            let part = parts.next().filter(|part| matches!(part.len(), 1 | 2)).ok_or_else(wrong)?;
-            *octet = u8::from_str_radix(part, 16).map_err(|_| wrong())?;
-        }
-        parts.next().is_none().then_some(Mac(mac)).ok_or_else(wrong)
-    }
-}
-
-impl Mac {
-    /// It names one station, not a group, and is not zero.
-    pub fn is_station(self) -> bool {
-        self.0[0] & 1 == 0 && self.0 != [0; 6]
-    }
 }
 
 /// An interface in a list.

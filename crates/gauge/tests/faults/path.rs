@@ -58,7 +58,8 @@ pub(crate) fn path(wires: &[(memory::Handle, memory::Handle)], bend: Bend, over:
         busy |= our_in.take_into(64, |frame| {
             let mut other = frame.data().to_vec();
             if matches!(bend, Bend::Neighbours) && gauge::probe::parse(&other).is_some() {
-                // Behind Ethernet, IPv4 and UDP.
+                // Another station's; its payload stands behind Ethernet, IPv4 and UDP.
+                other[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 0x77]);
                 other[42..].fill(0);
                 its_in.inject_bytes(&other);
             }

@@ -8,8 +8,8 @@
 //! The streams' outcome is given by [`passes`], the policy written a second time, by hand.
 
 use super::frames::{Datagram, PAYLOAD_MIN, Transport, mac};
+use super::scene::{Scene, Tally};
 use super::traffic::{self, Stream};
-use super::{Scene, Tally};
 use port::memory::Handle;
 use port::prng::Prng;
 use std::net::Ipv4Addr;

@@ -14,8 +14,8 @@
 //! show what must not pass.
 
 use super::frames::{Datagram, PAYLOAD_MIN, Transport, mac};
+use super::scene::{Scene, Tally};
 use super::traffic::{self, Stream};
-use super::{Scene, Tally};
 use port::memory::Handle;
 use port::prng::Prng;
 use std::collections::BTreeSet;

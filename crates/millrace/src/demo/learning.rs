@@ -6,7 +6,7 @@
 //! carry what was sent. Once the switch had time to learn, a frame for one host must reach no other.
 
 use super::frames::{grow, mac};
-use super::{Scene, Tally};
+use super::scene::{Scene, Tally};
 use port::memory::Handle;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::collections::HashMap;

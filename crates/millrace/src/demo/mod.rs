@@ -22,6 +22,7 @@ mod frames;
 mod gateway;
 mod learning;
 mod namespaces;
+mod scene;
 mod stage;
 mod traffic;
 
@@ -30,65 +31,12 @@ use console::Sample;
 use control::failure::Failure;
 use control::signals::{EndSignals, came, on_end};
 use control::sync::lock;
-use port::memory::Handle;
+use scene::{Scene, Tally};
 use serde_json::json;
 use stage::Stage;
 use std::io::IsTerminal;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-
-/// What a demonstration shows.
-trait Scene: Send {
-    /// One line that says what is to be seen.
-    fn title(&self) -> String;
-    /// Names of the ports, in the order of their numbers from 1.
-    fn ports(&self) -> Vec<String>;
-    /// Flow entries, in ovs-ofctl's syntax.
-    fn flows(&self) -> Vec<String>;
-    /// Plays the hosts at the far ends of the ports until `stop`, then takes what is still coming.
-    fn play(&mut self, ends: &[Handle], stop: &AtomicBool, tally: &Tally);
-    /// Whether one frame in is at most one frame out, so that received = sent + dropped.
-    fn is_unicast(&self) -> bool;
-}
-
-/// What the hosts have seen.
-#[derive(Debug, Default)]
-struct Tally {
-    /// Frames that the switch took from hosts.
-    sent: AtomicU64,
-    /// Frames that hosts took from the switch.
-    received: AtomicU64,
-    /// Frames found right.
-    verified: AtomicU64,
-    /// Frames found wrong, missing or too many.
-    errors: AtomicU64,
-    /// The first error, as text.
-    first_error: Mutex<Option<String>>,
-    /// Lines of the scene's own, for the view and the summary.
-    notes: Mutex<Vec<String>>,
-}
-
-impl Tally {
-    fn error(&self, text: impl FnOnce() -> String) {
-        self.errors.fetch_add(1, Relaxed);
-        lock(&self.first_error).get_or_insert_with(text);
-    }
-
-    fn note(&self, lines: Vec<String>) {
-        *lock(&self.notes) = lines;
-    }
-
-    /// Lines for people: what was checked so far, what was learned, and the scene's own.
-    fn lines(&self, learned: Option<String>) -> Vec<String> {
-        let (verified, errors) = (self.verified.load(Relaxed), self.errors.load(Relaxed));
-        let learned = learned.map_or(String::new(), |l| format!("; {l}"));
-        let mut lines = vec![format!("{verified} frames verified, {errors} errors{learned}")];
-        lines.extend(lock(&self.first_error).clone());
-        lines.extend(lock(&self.notes).iter().cloned());
-        lines
-    }
-}
 
 /// `millrace demo`.
 pub(crate) fn run(options: DemoOptions) -> Result<(), Failure> {

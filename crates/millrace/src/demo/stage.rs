@@ -1,8 +1,8 @@
 //! The switch of a demonstration: the one that `millrace run` runs, on memory ports.
 
-use super::lock;
 use control::failure::Failure;
 use control::program::tables;
+use control::sync::lock;
 use of_pipeline::Agent;
 use openflow::syntax::{self, Context};
 use openflow::{Message, PortNo, Version};

@@ -7,8 +7,8 @@
 //! Frames that must come out are in flight at most [`WINDOW`] at a time, so that no ring between
 //! switch and hosts can overflow: a frame that is missing was lost by the switch.
 
-use super::Tally;
 use super::frames::stream_of;
+use super::scene::Tally;
 use super::stage::RING_FRAMES;
 use port::Frame;
 use port::memory::Handle;

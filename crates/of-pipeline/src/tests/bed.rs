@@ -131,6 +131,18 @@ impl Bed {
         self.sent.set(self.sent.get() + 1);
     }
 
+    /// Puts frames on a port such that the switch finds all of them there at once, as one burst of up to 32.
+    pub(super) fn burst(&self, port: usize, frames: &[Vec<u8>]) {
+        let switch = self.agent.switch();
+        switch.sync();
+        switch.set_receiving(false);
+        for frame in frames {
+            assert!(self.far[port - 1].inject_bytes(frame));
+        }
+        self.sent.set(self.sent.get() + frames.len() as u64);
+        switch.set_receiving(true);
+    }
+
     /// Returns when all frames that were put on ports are done with, however busy the machine is.
     fn settle(&self) {
         let switch = self.agent.switch();

@@ -75,6 +75,79 @@ fn fragments_leave_in_order_whatever_order_they_come_in() {
     });
 }
 
+/// A connection begins with a datagram in three fragments, and all of them are in one burst with others' first ones.
+#[test]
+fn fragments_of_a_burst_follow_the_connection_that_their_first_opens() {
+    for translated in [false, true] {
+        let commit = if translated { "ct(commit,nat(src=198.51.100.1))" } else { "ct(commit)" };
+        let new = format!("table=1,in_port=1,ip,ct_state=+trk+new actions={commit},output:2");
+        let flows = [
+            "table=0,in_port=1,ip,ct_state=-trk actions=ct(nat,table=1)",
+            &new,
+            "table=1,in_port=1,ip,ct_state=+trk+est actions=output:2",
+            "table=1,priority=1,ip,ct_state=+trk+inv actions=output:3",
+        ];
+        each(&flows, |bed| {
+            for burst in 0..5u16 {
+                let datagram =
+                    |n: u16| fragments(burst * 10 + n + 1, (v4(1), 1000 + n), (v4(2), 53 + burst));
+                let all: Vec<_> = (0..10).flat_map(datagram).collect();
+                bed.burst(1, &all);
+                let came: Vec<_> = (0..30).map(|_| bed.receive(2)).collect();
+                if translated {
+                    assert!(came.iter().all(|frame| frame[26..30] == [198, 51, 100, 1]));
+                } else {
+                    assert_eq!(came, all);
+                }
+            }
+            bed.silent(3);
+            assert_eq!(drops(bed), []);
+        });
+    }
+}
+
+/// The same with fragments in the wrong order, and with those of two datagrams in turns.
+#[test]
+fn fragments_of_a_burst_come_in_any_order() {
+    each(&STATEFUL, |bed| {
+        for (n, order) in [[2, 1, 0], [1, 2, 0], [1, 0, 2]].iter().enumerate() {
+            let one = fragments(n as u16 * 2 + 1, (v4(1), 1000 + n as u16), (v4(2), 53));
+            let other = fragments(n as u16 * 2 + 2, (v4(3), 1000 + n as u16), (v4(2), 53));
+            let all: Vec<_> =
+                order.iter().flat_map(|part| [one[*part].clone(), other[*part].clone()]).collect();
+            bed.burst(1, &all);
+            let mut came: Vec<_> = (0..6).map(|_| bed.receive(2)).collect();
+            let mut expected = [one, other].concat();
+            came.sort();
+            expected.sort();
+            assert_eq!(came, expected, "{order:?}");
+        }
+        bed.silent(3);
+        assert_eq!(drops(bed), []);
+    });
+}
+
+/// What one packet commits is seen by the next of its burst, whole packets as well as answers.
+#[test]
+fn packets_of_a_burst_see_what_those_before_them_committed() {
+    let flows = [
+        "table=0,in_port=1,ip,ct_state=-trk actions=ct(table=1)",
+        "table=1,in_port=1,ip,ct_state=+trk,ct_mark=0 actions=ct(commit,exec(set_field:1->ct_mark)),output:2",
+        "table=1,in_port=1,ip,ct_state=+trk,ct_mark=1 actions=output:3",
+    ];
+    each(&flows, |bed| {
+        let datagram = |n: u16| Frame::udp((v4(1), 2000 + n), (v4(2), 53), 20).bytes();
+        let all: Vec<_> = (0..10).flat_map(|n| [datagram(n), datagram(n), datagram(n)]).collect();
+        bed.burst(1, &all);
+        for n in 0..10 {
+            assert_eq!(bed.receive(2), datagram(n));
+            assert_eq!((bed.receive(3), bed.receive(3)), (datagram(n), datagram(n)));
+        }
+        bed.silent(2);
+        bed.silent(3);
+    });
+}
+
 /// The datagram's source is translated, and each fragment's with it.
 #[test]
 fn fragments_are_translated_in_any_order() {

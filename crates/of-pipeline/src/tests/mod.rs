@@ -20,6 +20,7 @@ mod pause;
 mod ports;
 mod reasons;
 mod scale;
+mod services;
 mod shapes;
 mod softflow;
 mod subroutines;

@@ -1,12 +1,14 @@
 //! `Bridge`: a switch of its own, with a datapath id, flow tables and controllers.
 
-use super::Reader;
 use super::controller::Controller;
 use super::flow_table::FlowTableSettings;
+use super::known::Known;
 use super::mirror::Mirror;
 use super::notes::Notes;
 use super::port::Port;
-use crate::switch::{Feature, Mac};
+use super::reader::Reader;
+use crate::address::Mac;
+use crate::feature::Feature;
 use ovsdb::{Atom, Datum, Row, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -67,13 +69,13 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Bridge {
-    pub(crate) fn of(reader: &Reader<'_>, uuid: Uuid, row: &Row) -> Bridge {
+    pub(super) fn of(reader: &Reader<'_>, known: &Known, uuid: Uuid, row: &Row) -> Bridge {
         let mut notes = Notes::default();
         let settings = settings(reader, row, &mut notes);
         refuse_what_is_never_done(reader, row, &mut notes);
         let ports = row
             .uuids("ports")
-            .filter_map(|uuid| reader.port(uuid))
+            .filter_map(|uuid| known.port(reader, uuid))
             .map(|port| (port.settings.name.clone(), port))
             .collect::<BTreeMap<_, _>>();
         let ports = with_own(&settings.name, ports);

@@ -1,8 +1,8 @@
 //! `Controller`: who programs a bridge, and how.
 
-use super::Reader;
 use super::notes::Notes;
-use crate::switch::Feature;
+use super::reader::Reader;
+use crate::feature::Feature;
 use ovsdb::{Row, Uuid};
 
 /// A row.

@@ -1,8 +1,8 @@
 //! `Datapath`, `CT_Zone`, `CT_Timeout_Policy`: what a datapath can do, and timeouts of connections by zone.
 
-use super::Reader;
 use super::notes::Notes;
-use crate::switch::Feature;
+use super::reader::Reader;
+use crate::feature::Feature;
 use ovsdb::{Atom, Datum, Row, Uuid};
 
 /// A row of `Datapath`.

@@ -1,8 +1,8 @@
 //! `Flow_Table`: how a bridge's flow table is bounded.
 
-use super::Reader;
 use super::notes::Notes;
-use crate::switch::Feature;
+use super::reader::Reader;
+use crate::feature::Feature;
 use ovsdb::Row;
 
 /// A flow table's settings.

@@ -1,8 +1,9 @@
 //! `Interface`: where packets come in and go out.
 
-use super::Reader;
 use super::notes::Notes;
-use crate::switch::{Feature, LOCAL, Mac};
+use super::reader::Reader;
+use crate::address::{LOCAL, Mac};
+use crate::feature::Feature;
 use ovsdb::{Datum, Row, Uuid};
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! `Mirror`: copies of packets.
 
-use super::Reader;
 use super::notes::Notes;
 use super::port::{Port, vlans};
-use crate::switch::Feature;
+use super::reader::Reader;
+use crate::feature::Feature;
 use ovsdb::{Row, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

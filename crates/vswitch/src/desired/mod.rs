@@ -12,22 +12,23 @@ pub mod controller;
 pub mod datapath;
 pub mod flow_table;
 pub mod interface;
+mod known;
 pub mod mirror;
 pub mod notes;
 pub mod port;
 pub mod qos;
+mod reader;
 pub mod root;
 #[cfg(test)]
 mod tests;
 
-use crate::switch::Feature;
+use crate::feature::Feature;
 use bridge::Bridge;
-use notes::Notes;
-use ovsdb::{Database, Uuid};
-use port::Port;
+use known::Known;
+use ovsdb::Database;
+use reader::Reader;
 use root::Root;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 /// All that the database asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,43 +37,6 @@ pub struct Desired {
     pub root: Option<Root>,
     /// Bridges by name.
     pub bridges: BTreeMap<String, Bridge>,
-}
-
-/// Reads rows, and knows what the switch lacks.
-pub struct Reader<'a> {
-    pub(crate) database: &'a Database,
-    lacks: &'a dyn Fn(&Feature) -> Option<String>,
-    /// Ports as they were read before, and rows that have changed since.
-    known: BTreeMap<Uuid, Arc<Port>>,
-    changed: BTreeSet<Uuid>,
-}
-
-impl Reader<'_> {
-    /// A port. One whose rows are as they were is not read again: among thousands a few change at a time.
-    pub(crate) fn port(&self, uuid: Uuid) -> Option<Arc<Port>> {
-        let row = self.database.row("Port", uuid)?;
-        let mut rows = std::iter::once(uuid).chain(row.uuids("interfaces"));
-        let same = |row: Uuid| !self.changed.contains(&row);
-        // Queues have rows of their own, and rows of theirs.
-        if row.uuids("qos").next().is_none()
-            && rows.all(same)
-            && let Some(known) = self.known.get(&uuid)
-        {
-            return Some(known.clone());
-        }
-        Some(Arc::new(Port::of(self, uuid, row)))
-    }
-
-    /// The switch can do it. If it cannot, that is noted.
-    pub(crate) fn can(&self, notes: &mut Notes, feature: Feature) -> bool {
-        match (self.lacks)(&feature) {
-            None => true,
-            Some(why) => {
-                notes.add(format!("{feature}: {why}"));
-                false
-            }
-        }
-    }
 }
 
 impl Desired {
@@ -87,19 +51,18 @@ impl Desired {
         lacks: &dyn Fn(&Feature) -> Option<String>,
         before: Option<(&Database, &Desired)>,
     ) -> Desired {
-        let mut reader =
-            Reader { database, lacks, known: BTreeMap::new(), changed: BTreeSet::new() };
+        let (reader, mut known) = (Reader { database, lacks }, Known::default());
         if let Some((before, desired)) = before {
-            reader.changed =
-                database.changes(before).into_iter().map(|(_, uuid, _)| uuid).collect();
+            known.changed = database.changes(before).into_iter().map(|(_, uuid, _)| uuid).collect();
             let ports = desired.bridges.values().flat_map(|bridge| bridge.ports.values());
-            let known = ports.filter_map(|port| Some((port.uuid?, port.clone())));
-            reader.known = known.collect();
+            known.ports = ports.filter_map(|port| Some((port.uuid?, port.clone()))).collect();
         }
         let Some((uuid, row)) = database.only("Open_vSwitch") else { return Desired::default() };
         let bridges = row
             .uuids("bridges")
-            .filter_map(|uuid| Some(Bridge::of(&reader, uuid, database.row("Bridge", uuid)?)))
+            .filter_map(|uuid| {
+                Some(Bridge::of(&reader, &known, uuid, database.row("Bridge", uuid)?))
+            })
             .map(|bridge| (bridge.settings.name.clone(), bridge))
             .collect();
         Desired { root: Some(Root::of(&reader, uuid, row)), bridges }

@@ -1,10 +1,10 @@
 //! `Port`: an interface, or several as one, with its VLANs and queues.
 
-use super::Reader;
 use super::interface::Interface;
 use super::notes::Notes;
 use super::qos::QosSettings;
-use crate::switch::Feature;
+use super::reader::Reader;
+use crate::feature::Feature;
 use ovsdb::{Atom, Datum, Row, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
 //! `QoS` and `Queue`: what a port may send, and in which shares.
 
-use super::Reader;
 use super::notes::Notes;
-use crate::switch::Feature;
+use super::reader::Reader;
+use crate::feature::Feature;
 use ovsdb::{Atom, Datum, Row};
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! `Open_vSwitch`: the only row, at which everything hangs.
 
-use super::Reader;
 use super::datapath::Datapath;
 use super::notes::Notes;
+use super::reader::Reader;
 use ovsdb::{Row, Uuid};
 use std::path::PathBuf;
 use std::time::Duration;

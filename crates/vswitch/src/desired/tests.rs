@@ -1,6 +1,6 @@
 use super::*;
+use crate::address::Mac;
 use crate::desired::port::VlanMode;
-use crate::switch::Mac;
 use crate::testing::{database, map, rows};
 use serde_json::{Value as Json, json};
 

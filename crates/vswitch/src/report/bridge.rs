@@ -1,6 +1,8 @@
 //! `Bridge`: its datapath id, and what of it is not done.
 
-use super::{Report, Rows, controller, integer, maybe, port, unsupported};
+use super::rows::{Rows, integer, maybe, unsupported};
+use super::sources::Report;
+use super::{controller, port};
 use crate::desired::bridge::Bridge;
 use ovsdb::Datum;
 

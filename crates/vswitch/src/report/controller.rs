@@ -1,6 +1,6 @@
 //! `Controller`: whether it is connected.
 
-use super::{Rows, maybe};
+use super::rows::{Rows, maybe};
 use crate::desired::controller::Controller;
 use crate::switch::ControllerView;
 use ovsdb::Datum;

@@ -1,6 +1,7 @@
 //! `Interface`: its number, its error, its link, its counters.
 
-use super::{Report, Rows, integer, maybe};
+use super::rows::{Rows, integer, maybe};
+use super::sources::Report;
 use crate::desired::bridge::Bridge;
 use crate::desired::interface::Interface;
 use crate::desired::port::Port;

@@ -12,62 +12,15 @@ mod interface;
 pub mod machine;
 mod port;
 pub(crate) mod root;
+mod rows;
+mod sources;
 #[cfg(test)]
 mod tests;
 
-use crate::actual::{Actual, Refusals};
-use crate::desired::Desired;
-use crate::switch::{BridgeView, ControllerView, InterfaceView};
-use ovsdb::{Database, Datum, Transaction, Uuid};
-use std::collections::{BTreeMap, BTreeSet};
+pub use sources::{Report, Views};
 
-/// What the switch shows.
-#[derive(Clone, Debug, Default)]
-pub struct Views {
-    /// Bridges by name.
-    pub bridges: BTreeMap<String, BridgeView>,
-    /// Interfaces by name.
-    pub interfaces: BTreeMap<String, InterfaceView>,
-    /// Controllers by bridge and target.
-    pub controllers: BTreeMap<String, BTreeMap<String, ControllerView>>,
-}
-
-/// What is reported.
-pub struct Report<'a> {
-    /// The database as it was seen last.
-    pub database: &'a Database,
-    /// What the database asks for.
-    pub desired: &'a Desired,
-    /// What the switch has.
-    pub actual: &'a Actual,
-    /// What it refused.
-    pub refusals: &'a Refusals,
-    /// What it shows.
-    pub views: &'a Views,
-    /// The types of interfaces that it has.
-    pub interface_types: &'a [String],
-    /// What a datapath can do.
-    pub capabilities: &'a BTreeMap<String, String>,
-    /// Only these ports are reported; all without them.
-    pub only: Option<&'a BTreeSet<String>>,
-    /// Statistics are due.
-    pub statistics: bool,
-    /// Figures of the machine, if they are due.
-    pub machine: Option<BTreeMap<String, String>>,
-}
-
-/// Columns of a row, by name.
-type Columns = Vec<(&'static str, Datum)>;
-
-/// Columns of rows, each by its table and number.
-#[derive(Default)]
-struct Rows(Vec<(&'static str, Uuid, Columns)>);
-
-impl Rows {
-    fn put(&mut self, table: &'static str, uuid: Uuid, columns: Columns) {
-        self.0.push((table, uuid, columns));
-    }
-}
+use ovsdb::{Datum, Transaction};
+use rows::Rows;
 
 impl Report<'_> {
     /// What has to be written; none if nothing has.
@@ -103,21 +56,4 @@ impl Report<'_> {
 /// An empty set and an empty map are the same to a server.
 fn same(a: &Datum, b: &Datum) -> bool {
     a == b || (a.is_empty() && b.is_empty())
-}
-
-/// A value or none.
-fn maybe<T: Into<Datum>>(value: Option<T>) -> Datum {
-    value.map_or_else(Datum::empty, Into::into)
-}
-
-/// A counter as the database has it.
-fn integer(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-/// What a row asked for and does not get, under one key.
-fn unsupported(notes: Option<String>, refusal: Option<&String>) -> Vec<(String, String)> {
-    let note = notes.map(|line| ("unsupported".to_owned(), line));
-    let refused = refusal.map(|why| ("error".to_owned(), why.clone()));
-    note.into_iter().chain(refused).collect()
 }

@@ -1,6 +1,8 @@
 //! `Port`: what of it is not done.
 
-use super::{Report, Rows, interface, unsupported};
+use super::interface;
+use super::rows::{Rows, unsupported};
+use super::sources::Report;
 use crate::desired::bridge::Bridge;
 use crate::desired::port::Port;
 use ovsdb::Datum;

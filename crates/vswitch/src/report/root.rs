@@ -1,6 +1,7 @@
 //! `Open_vSwitch`: how far the configuration has come, and what there is.
 
-use super::{Report, Rows};
+use super::rows::Rows;
+use super::sources::Report;
 use crate::desired::root::Root;
 use ovsdb::Datum;
 

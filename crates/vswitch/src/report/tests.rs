@@ -1,8 +1,10 @@
 use super::*;
+use crate::actual::{Actual, Refusals};
 use crate::desired::Desired;
 use crate::switch::Feature;
 use crate::testing::{database, rows};
 use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
 
 #[test]
 fn a_report_has_what_differs_and_nothing_else() {

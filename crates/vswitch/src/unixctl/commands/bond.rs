@@ -1,6 +1,6 @@
 //! `bond/*`: several interfaces as one.
 
-use super::{Answer, Command, Context};
+use super::command::{Answer, Command, Context};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command { name: "bond/list", usage: "", min: 0, max: 0, run: |c, _| ask(c, &["list"]) },

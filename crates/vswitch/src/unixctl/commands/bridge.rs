@@ -1,6 +1,6 @@
 //! `bridge/dump-flows`, `bridge/reconnect`.
 
-use super::{Answer, Command, Context, known};
+use super::command::{Answer, Command, Context, known};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {

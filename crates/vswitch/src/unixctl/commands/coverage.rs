@@ -1,6 +1,6 @@
 //! `coverage/*`: events and how often they came.
 
-use super::{Answer, Command, Context};
+use super::command::{Answer, Command, Context};
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 

@@ -1,6 +1,7 @@
 //! `dpctl/*`: the connection tracker, and what there is of a datapath.
 
-use super::{Answer, Command, Context, bridges, dpif};
+use super::command::{Answer, Command, Context, bridges};
+use super::dpif;
 use std::fmt::Write as _;
 
 pub(super) const COMMANDS: &[Command] = &[

@@ -1,6 +1,6 @@
 //! `dpif/*`: ports of bridges. There is no flow cache.
 
-use super::{Answer, Command, Context, bridges, known};
+use super::command::{Answer, Command, Context, bridges, known};
 use std::fmt::Write as _;
 
 pub(super) const COMMANDS: &[Command] = &[

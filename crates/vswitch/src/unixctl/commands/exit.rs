@@ -1,6 +1,6 @@
 //! `exit`.
 
-use super::{Answer, Command, Context};
+use super::command::{Answer, Command, Context};
 
 pub(super) const COMMANDS: &[Command] =
     &[Command { name: "exit", usage: "[--cleanup]", min: 0, max: 1, run: exit }];

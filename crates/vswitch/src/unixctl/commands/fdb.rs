@@ -1,6 +1,6 @@
 //! `fdb/*`: the addresses that NORMAL has learnt.
 
-use super::{Answer, Command, Context, known};
+use super::command::{Answer, Command, Context, known};
 use crate::switch::{LOCAL, Mac};
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 //! `lacp/*`: the link aggregation control protocol.
 
-use super::{Answer, Command, Context};
+use super::command::{Answer, Command, Context};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command { name: "lacp/show", usage: "[port]", min: 0, max: 1, run: |c, w| of("show", c, w) },

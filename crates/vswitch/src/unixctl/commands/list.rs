@@ -1,6 +1,7 @@
 //! `list-commands`.
 
-use super::{Answer, Command, Context, all};
+use super::all;
+use super::command::{Answer, Command, Context};
 use std::fmt::Write as _;
 
 pub(super) const COMMANDS: &[Command] =

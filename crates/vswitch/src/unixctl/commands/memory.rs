@@ -1,6 +1,6 @@
 //! `memory/show`: how much there is of what takes memory.
 
-use super::{Answer, Command, Context};
+use super::command::{Answer, Command, Context};
 
 pub(super) const COMMANDS: &[Command] =
     &[Command { name: "memory/show", usage: "", min: 0, max: 0, run: show }];

@@ -1,6 +1,6 @@
 //! `ofproto/list`, `ofproto/trace`.
 
-use super::{Answer, Command, Context, bridges};
+use super::command::{Answer, Command, Context, bridges};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command { name: "ofproto/list", usage: "", min: 0, max: 0, run: list },

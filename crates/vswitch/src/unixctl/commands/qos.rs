@@ -1,6 +1,6 @@
 //! `qos/*`: egress queues.
 
-use super::{Answer, Command, Context};
+use super::command::{Answer, Command, Context};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command { name: "qos/show", usage: "interface", min: 1, max: 1, run: |c, w| of("show", c, w) },

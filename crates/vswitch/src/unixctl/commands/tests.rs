@@ -1,7 +1,10 @@
 use super::*;
 use crate::fake::Fake;
 use crate::reconcile::Watch;
+use crate::switch::Switch;
+use crate::vlog::Levels;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 fn context() -> Context {
     let fake = Fake::default();

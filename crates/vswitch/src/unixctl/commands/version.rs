@@ -1,6 +1,6 @@
 //! `version`.
 
-use super::Command;
+use super::command::Command;
 
 pub(super) const COMMANDS: &[Command] = &[Command {
     name: "version",

@@ -1,6 +1,6 @@
 //! `vlog/*`: the log.
 
-use super::{Answer, Command, Context, LogFile};
+use super::command::{Answer, Command, Context, LogFile};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {

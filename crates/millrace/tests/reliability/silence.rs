@@ -1,150 +1,12 @@
 //! Nothing fails in silence, and nobody who does not read the log holds the switch up.
 
-use openflow::codec::{self, Frame};
-use openflow::{
-    Action, ErrorCode, ErrorKind, FieldId, FlowMod, FlowModCommand, Hello, Instruction, Match,
-    Message, PortNo, TableId, Version, VersionSet, Xid,
-};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use crate::bed::*;
+use openflow::*;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// What all that is waited for must happen within, on the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-const MILLRACE: &str = env!("CARGO_BIN_EXE_millrace");
-
-/// A switch on memory ports, ended when dropped.
-struct Switch {
-    child: Child,
-    dir: tempfile::TempDir,
-    log: Arc<Mutex<Vec<String>>>,
-}
-
-impl Switch {
-    fn spawn(mut command: Command, words: &[&str]) -> (Child, tempfile::TempDir, ChildStderr) {
-        let dir = tempfile::tempdir().unwrap();
-        let of = format!("punix:{}", dir.path().join("of").display());
-        command.args(["run", "--port", "left=memory:a", "--port", "right=memory:b"]);
-        command.args(["--listen", &of, "--ctl"]).arg(dir.path().join("ctl")).args(words);
-        command.env_remove("RUST_LOG").stdin(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let stderr = child.stderr.take().unwrap();
-        (child, dir, stderr)
-    }
-
-    /// Its log is read all the time.
-    fn start(words: &[&str]) -> Switch {
-        Switch::start_by(Command::new(MILLRACE), words)
-    }
-
-    fn start_by(command: Command, words: &[&str]) -> Switch {
-        let (child, dir, stderr) = Switch::spawn(command, words);
-        let log = Arc::<Mutex<Vec<String>>>::default();
-        let to = log.clone();
-        std::thread::spawn(move || {
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                to.lock().unwrap().push(line);
-            }
-        });
-        let switch = Switch { child, dir, log };
-        switch.says("millrace: ready");
-        switch
-    }
-
-    /// The first line with these words; waits for it.
-    fn says(&self, words: &str) -> String {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let log = self.log.lock().unwrap();
-            if let Some(line) = log.iter().find(|line| line.contains(words)) {
-                return line.clone();
-            }
-            assert!(Instant::now() < until, "{words}: not among {log:#?}");
-            drop(log);
-            std::thread::sleep(Duration::from_millis(2));
-        }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn ask(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(MILLRACE);
-        command.args(words).arg("--ctl").arg(self.path("ctl")).stdin(Stdio::null());
-        command.output().unwrap()
-    }
-
-    fn controller(&self) -> Controller {
-        Controller::new(UnixStream::connect(self.path("of")).unwrap())
-    }
-}
-
-impl Drop for Switch {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-struct Controller {
-    stream: UnixStream,
-    input: Vec<u8>,
-    xid: u32,
-}
-
-impl Controller {
-    fn new(stream: UnixStream) -> Controller {
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut controller = Controller { stream, input: Vec::new(), xid: 7 };
-        let versions = Some(VersionSet::of(&[Version::V13]));
-        controller.send(&Message::Hello(Hello { versions }));
-        controller.barrier();
-        controller
-    }
-
-    fn send(&mut self, message: &Message) -> Xid {
-        self.xid += 1;
-        let bytes = codec::encode(Version::V13, Xid(self.xid), message).unwrap();
-        self.stream.write_all(&bytes).unwrap();
-        Xid(self.xid)
-    }
-
-    /// What came before the answer to a barrier.
-    fn barrier(&mut self) -> Vec<Message> {
-        let asked = self.send(&Message::BarrierRequest);
-        let mut all = Vec::new();
-        loop {
-            while let Frame::Message { length } = codec::frame(&self.input) {
-                let bytes: Vec<u8> = self.input.drain(..length).collect();
-                let (xid, message) = codec::decode(Version::V13, &bytes).unwrap();
-                if xid == asked {
-                    return all;
-                }
-                all.push(message);
-            }
-            let mut chunk = [0; 4096];
-            let count = self.stream.read(&mut chunk).unwrap();
-            assert!(count > 0, "closed");
-            self.input.extend_from_slice(&chunk[..count]);
-        }
-    }
-}
-
-fn flow(n: u32) -> FlowMod {
-    let matching = Match::new().with(FieldId::EthDst, n.into());
-    let output = Instruction::ApplyActions(vec![Action::output(PortNo(2))]);
-    FlowMod { cookie: 0xabc, ..FlowMod::add(matching, [output].into_iter().collect()) }
-}
-
-fn text(output: &Output) -> String {
-    [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat()
-}
 
 #[test]
 fn a_log_that_nobody_reads_holds_nothing_up() {
@@ -264,6 +126,49 @@ fn controllers_that_are_not_reached_are_named() {
     let line = switch.says("the controller is not reached");
     assert!(line.contains("level=warn") && line.contains("no-such-host.invalid"), "{line}");
     assert!(text(&switch.ask(&["stats"])).contains("controller_attempts_failed="));
+}
+
+/// Nobody listens there; somebody does, and says nothing or what is no OpenFlow.
+#[test]
+fn whatever_keeps_a_controller_away_is_said_once_and_counted() {
+    let (mute, other) = (TcpListener::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0"));
+    let (mute, other) = (mute.unwrap(), other.unwrap());
+    let at = |listener: &TcpListener| format!("tcp:{}", listener.local_addr().unwrap());
+    let (refused, mute_at, other_at) = ("tcp:127.0.0.1:1", at(&mute), at(&other));
+    let targets = [refused, &mute_at, &other_at].map(|target| ["--controller", target]).concat();
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        while let Ok((stream, _)) = mute.accept() {
+            kept.push(stream);
+        }
+    });
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = other.accept() {
+            let _ = std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    let switch = Switch::start(&targets);
+    let not_reached = |target: &str| {
+        let log = switch.log.lock().unwrap();
+        let target = target.to_owned();
+        log.iter().filter(|l| l.contains("is not reached") && l.contains(&target)).count()
+    };
+    let failed = || {
+        let stats = text(&switch.ask(&["stats"]));
+        let (_, rest) = stats.split_once("controller_attempts_failed=").unwrap_or(("", "0"));
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u32>().unwrap()
+    };
+    let until = Instant::now() + PATIENCE;
+    while failed() < 8 || [refused, &mute_at, &other_at].iter().any(|t| not_reached(t) == 0) {
+        assert!(Instant::now() < until, "{} attempts failed", failed());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The first warning is followed by the next after 5 s, and that by one after 50.
+    let most = 3 + u32::try_from(PATIENCE.as_secs()).unwrap() / 50;
+    for target in [refused, &mute_at, &other_at] {
+        assert!((1..=most as usize).contains(&not_reached(target)), "{target}");
+    }
 }
 
 #[test]
