@@ -252,14 +252,8 @@ impl Checker<'_> {
 
     fn deprecated(&mut self, s: &Signature, span: Span) {
         if annotated(&s.annotations, "deprecated") {
-            let text = format!("`{}` is deprecated", s.name);
             let why = crate::hir::annotation_text(&s.annotations, "deprecated");
-            let d =
-                Diagnostic::warning("deprecated", span, text).note(s.span, "it is declared here");
-            self.d.add(match why {
-                Some(why) => d.help(why),
-                None => d,
-            });
+            self.d.add(super::names::deprecated(&s.name, span, s.span, why));
         }
     }
 

@@ -43,6 +43,7 @@ impl Checker<'_> {
     }
 
     fn declaration(&mut self, decl: &ast::Decl) {
+        self.note_deprecated(decl);
         let name = &decl.name;
         let annotations: Rc<[ast::Annotation]> = decl.annotations.as_slice().into();
         match &decl.kind {
@@ -827,6 +828,7 @@ impl Checker<'_> {
     ) -> Vec<Stmt> {
         let mut out = Vec::new();
         for decl in decls {
+            self.note_deprecated(decl);
             let annotations: Rc<[ast::Annotation]> = decl.annotations.as_slice().into();
             match &decl.kind {
                 DeclKind::Action(params, body) => {

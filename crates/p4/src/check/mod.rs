@@ -86,12 +86,17 @@ pub fn check(decls: &[ast::Decl], diagnostics: &mut Diagnostics) -> hir::Program
             .filter(|d| !d.name.name.is_empty())
             .map(|d| (d.name.name.clone(), d.name.span))
             .collect(),
+        deprecated: HashMap::new(),
     };
     for decl in decls {
         checker.top(decl);
     }
     checker.finish();
-    checker.p
+    let mut program = checker.p;
+    if diagnostics.errors() == 0 {
+        flow::warn(&mut program, diagnostics);
+    }
+    program
 }
 
 struct Checker<'a> {
@@ -103,6 +108,8 @@ struct Checker<'a> {
     context: Context,
     /// All names at the top, to tell those used too early.
     later: HashMap<Name, Span>,
+    /// What should not be used any more, by where it is declared, and why.
+    deprecated: HashMap<Span, Option<Name>>,
 }
 
 impl Checker<'_> {

@@ -1,9 +1,9 @@
 //! Scopes and look-up (specification §6.8).
 
 use super::Checker;
-use crate::ast::{Ident, Path};
+use crate::ast::{Decl, DeclKind, Ident, Path};
 use crate::diag::{Diagnostic, nearest};
-use crate::hir::Const;
+use crate::hir::{Const, annotated, annotation_text};
 use crate::lex::Name;
 use crate::source::Span;
 use crate::types::*;
@@ -61,6 +61,16 @@ pub(super) struct Scope {
     pub(super) names: HashMap<Name, Entry>,
 }
 
+/// The warning for the use of a name that should not be used any more.
+pub(super) fn deprecated(name: &str, at: Span, declared: Span, why: Option<&str>) -> Diagnostic {
+    let d = Diagnostic::warning("deprecated", at, format!("`{name}` is deprecated"));
+    let d = d.note(declared, "it is declared here");
+    match why {
+        Some(why) => d.help(why),
+        None => d,
+    }
+}
+
 impl Checker<'_> {
     /// Gives a name its meaning in the innermost scope.
     pub(super) fn declare(&mut self, name: &Ident, sym: Sym) {
@@ -82,12 +92,28 @@ impl Checker<'_> {
         scope.names.insert(name.name.clone(), Entry { sym, span: name.span });
     }
 
-    /// What a name stands for, if anything.
-    pub(super) fn find(&self, path: &Path) -> Option<&Entry> {
-        if path.top {
-            return self.scopes[0].names.get(&path.ident.name);
+    /// What a name stands for, if anything. Tells if it should not be used any more.
+    pub(super) fn find(&mut self, path: &Path) -> Option<&Entry> {
+        let name = &path.ident.name;
+        let scopes = match path.top {
+            true => &self.scopes[..1],
+            false => &self.scopes[..],
+        };
+        let entry = scopes.iter().rev().find_map(|s| s.names.get(name))?;
+        if let Some(why) = self.deprecated.get(&entry.span) {
+            self.d.add(deprecated(name, path.ident.span, entry.span, why.as_deref()));
         }
-        self.scopes.iter().rev().find_map(|s| s.names.get(&path.ident.name))
+        Some(entry)
+    }
+
+    /// Takes note of a declaration that says that it should not be used any more. Functions are told of where
+    /// they are called, as others may have their name.
+    pub(super) fn note_deprecated(&mut self, decl: &Decl) {
+        let function = matches!(decl.kind, DeclKind::Function(..) | DeclKind::ExternFunction(_));
+        if !function && annotated(&decl.annotations, "deprecated") {
+            let why = annotation_text(&decl.annotations, "deprecated").map(Name::from);
+            self.deprecated.insert(decl.name.span, why);
+        }
     }
 
     /// What a name stands for; tells if nothing.

@@ -23,7 +23,6 @@ impl Checker<'_> {
                 out.push(Stmt { kind, span: stmt.span });
             }
         }
-        self.follow(&out);
         out
     }
 
@@ -93,7 +92,10 @@ impl Checker<'_> {
                 }
                 self.for_in(ty, name, set, body)
             }
-            A::Decl(decl) => return self.local(decl),
+            A::Decl(decl) => {
+                self.note_deprecated(decl);
+                return self.local(decl);
+            }
         })
     }
 

@@ -38,14 +38,6 @@ control D(packet_out b, in H h) {
         b.emit(h.a);
         b.emit(h.s);
         b.emit({ h.a, h.b });
-        b.emit(h.a.ttl);
-        b.emit(8w5);
-        b.emit(true);
-        b.emit(K.one);
-        b.emit(error.NoError);
-        b.emit(h.i);
-        b.emit(h);
-        b.emit({ h.a, h.b.ttl });
     }
 }
 V1Switch(P(), V(), I(), E(), C(), D()) main;

@@ -30,13 +30,14 @@ control I(inout H h, inout M m, inout standard_metadata_t sm) {
         touch();
         seen.count(0);
         m.y = behind_a_call;
-        // Not told: it may have been written.
+        // Told as a doubt: it may have been written, or a part of it was.
         bit<8> perhaps;
         if (m.x == 1) { perhaps = 1; }
         m.y = perhaps;
         bit<8> partly;
         partly[3:0] = 1;
         m.y = partly;
+        // Not told.
         bit<8> both;
         if (m.x == 1) { both = 1; } else { both = 2; }
         m.y = both;
@@ -49,10 +50,11 @@ control I(inout H h, inout M m, inout standard_metadata_t sm) {
             if (m.x == 1 && h.c.isValid()) { m.y = h.a.ttl; }
         }
         if (h.b.ttl == 1) { m.y = 1; }
-        // Not told: it may have become valid, or it was asked for.
+        // Told as a doubt: it may have become valid.
         h.a.setInvalid();
         if (m.x == 3) { h.a.setValid(); }
         m.y = h.a.ttl;
+        // Not told: it has become valid, or it was asked for.
         h.a.setInvalid();
         touch();
         m.y = h.a.ttl;

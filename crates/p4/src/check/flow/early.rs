@@ -1,13 +1,11 @@
-//! Warnings of values that are used before they are there: a variable read before anything is written to it, a
-//! header's field used behind `setInvalid()`, a field written in front of `setValid()`.
+//! Fields that are written in front of `setValid()`, which loses them.
 //!
 //! Statements of one list are followed from one to the next, and into every branch, up to the first that
-//! might change what is known (a write, a call that may do one, a mention in any other way). So what is told
-//! is certain on some way through the program, whatever its conditions; what is there on one way to a
-//! statement and not on another is not told. Costs: what follows in a list, branches included, is read once
-//! for each variable declared and each header set in it, up to [`AHEAD_MAX`] statements of each list.
+//! might change what is known (a write, a call that may do one, a mention in any other way). Costs: what
+//! follows in a list, branches included, is read once for each header of which a field is written in it, up to
+//! [`AHEAD_MAX`] statements of each list.
 
-use super::Checker;
+use super::walker::Walker;
 use crate::diag::Diagnostic;
 use crate::hir::{Builtin, Callee, Expr, ExprKind, ForSet, Stmt, StmtKind};
 use crate::source::Span;
@@ -28,23 +26,6 @@ fn place(e: &Expr) -> Option<Place> {
             Some((v, path))
         }
         _ => None,
-    }
-}
-
-/// A plain expression: nothing in it is called or applied. Calls `f` on every place that it reads.
-fn reads<'e>(e: &'e Expr, f: &mut dyn FnMut(&'e Expr, Place)) -> bool {
-    if e.value.is_some() {
-        return true;
-    }
-    if let Some(p) = place(e) {
-        f(e, p);
-        return true;
-    }
-    match &e.kind {
-        ExprKind::Slice(a, ..) | ExprKind::Unary(_, a) | ExprKind::Cast(a) => reads(a, f),
-        ExprKind::Binary(_, a, b) => reads(a, f) && reads(b, f),
-        ExprKind::Const => true,
-        _ => false,
     }
 }
 
@@ -134,12 +115,6 @@ fn split(s: &Stmt) -> (Vec<&Expr>, Vec<&[Stmt]>) {
     }
 }
 
-/// All expressions of a statement and of what is in it are so.
-fn all_in(s: &Stmt, so: &dyn Fn(&Expr) -> bool) -> bool {
-    let (exprs, lists) = split(s);
-    exprs.into_iter().all(so) && lists.into_iter().flatten().all(|s| all_in(s, so))
-}
-
 /// The variable is mentioned.
 fn names(e: &Expr, v: VarId) -> bool {
     any(e, &|e| matches!(&e.kind, ExprKind::Var(other) if *other == v))
@@ -194,97 +169,6 @@ fn branches(lists: Vec<&[Stmt]>, follow: &dyn Fn(&[Stmt]) -> Found) -> Found {
     if ended { Found::End } else { Found::Nothing }
 }
 
-/// Where an expression certainly reads a place that is meant.
-fn first_read(e: &Expr, meant: &dyn Fn(&Place) -> bool) -> Option<Span> {
-    let mut at = None;
-    reads(e, &mut |e, p| {
-        if meant(&p) {
-            at.get_or_insert(e.span);
-        }
-    });
-    at
-}
-
-/// The first use of a variable in front of every write to it.
-fn unset_use(v: VarId, stmts: &[Stmt]) -> Found {
-    for s in stmts.iter().take(AHEAD_MAX) {
-        let (exprs, lists) = split(s);
-        let target = match &s.kind {
-            StmtKind::Assign(l, _) => Some(l),
-            _ => None,
-        };
-        for e in exprs.into_iter().filter(|e| target.is_none_or(|l| !std::ptr::eq(*e, l))) {
-            if let Some(at) = first_read(e, &|p| p.0 == v) {
-                return Found::Use(at);
-            }
-            if names(e, v) {
-                return Found::End;
-            }
-        }
-        if leaves(s) {
-            return Found::Nothing;
-        }
-        if target.is_some_and(|l| names(l, v)) {
-            return Found::End;
-        }
-        if loops(s) {
-            match all_in(s, &|e| !names(e, v)) {
-                false => return Found::End,
-                true => continue,
-            }
-        }
-        match branches(lists, &|list| unset_use(v, list)) {
-            Found::Nothing => {}
-            found => return found,
-        }
-    }
-    Found::Nothing
-}
-
-/// The first use of a field of an invalid header.
-fn invalid_use(header: &Place, stmts: &[Stmt]) -> Found {
-    let field = |p: &Place| within(p, header) && p != header;
-    for s in stmts.iter().take(AHEAD_MAX) {
-        let (exprs, lists) = split(s);
-        if let StmtKind::Assign(l, r) = &s.kind {
-            let Some(to) = place(l) else { return Found::End };
-            if to == *header || within(header, &to) {
-                return Found::End;
-            }
-            let read = first_read(r, &field).or(field(&to).then_some(l.span));
-            if let Some(at) = read {
-                return Found::Use(at);
-            }
-            if !harmless(r, header) {
-                return Found::End;
-            }
-            continue;
-        }
-        for e in exprs {
-            if let Some(at) = first_read(e, &field) {
-                return Found::Use(at);
-            }
-            if !harmless(e, header) {
-                return Found::End;
-            }
-        }
-        if leaves(s) {
-            return Found::Nothing;
-        }
-        if loops(s) {
-            match all_in(s, &|e| !names(e, header.0) && harmless(e, header)) {
-                false => return Found::End,
-                true => continue,
-            }
-        }
-        match branches(lists, &|list| invalid_use(header, list)) {
-            Found::Nothing => {}
-            found => return found,
-        }
-    }
-    Found::Nothing
-}
-
 /// Where the header certainly becomes valid, before anything else is done with it.
 fn made_valid(header: &Place, stmts: &[Stmt]) -> Found {
     for s in stmts.iter().take(AHEAD_MAX) {
@@ -317,35 +201,15 @@ fn within(part: &Place, whole: &Place) -> bool {
     part.0 == whole.0 && part.1.starts_with(&whole.1)
 }
 
-impl Checker<'_> {
-    /// Tells what is certainly wrong in a list of statements.
-    pub(super) fn follow(&mut self, stmts: &[Stmt]) {
+impl Walker<'_> {
+    /// Tells of fields that are written too early in a list of statements.
+    pub(super) fn early(&mut self, stmts: &[Stmt]) {
         for (i, s) in stmts.iter().enumerate() {
-            let ahead = &stmts[i + 1..];
-            match &s.kind {
-                StmtKind::Var(v, None) if self.is_single(*v) => self.unset(*v, ahead),
-                StmtKind::Assign(l, _) => self.written_early(l, &stmts[..i], ahead),
-                _ => {
-                    if let Some((header, Builtin::SetInvalid)) = validity(s) {
-                        self.used_invalid(&header, s, ahead);
-                    }
-                }
+            if let StmtKind::Assign(l, _) = &s.kind {
+                self.written_early(l, &stmts[..i], &stmts[i + 1..]);
             }
+            split(s).1.into_iter().for_each(|list| self.early(list));
         }
-    }
-
-    fn is_single(&self, v: VarId) -> bool {
-        matches!(self.p.ty(self.p.vars[v.index()].ty), Ty::Bit(_) | Ty::Signed(_) | Ty::Bool)
-    }
-
-    /// A variable that is read in front of the first write.
-    fn unset(&mut self, v: VarId, ahead: &[Stmt]) {
-        let Found::Use(at) = unset_use(v, ahead) else { return };
-        let var = &self.p.vars[v.index()];
-        let text = format!("`{}` is read before anything is written to it", var.name);
-        let d = Diagnostic::warning("uninitialised", at, text);
-        let d = d.note(var.span, "it is declared here");
-        self.d.add(d.help("give it a value where it is declared"));
     }
 
     /// A field that is written, and whose header then becomes valid.
@@ -368,14 +232,7 @@ impl Checker<'_> {
         let text = "the field is written before its header becomes valid, and is lost";
         let d = Diagnostic::warning("written-early", l.span, text);
         let d = d.note(at, "the header becomes valid here, all its fields unset");
-        self.d.add(d.help("call `setValid()` first"));
-    }
-
-    /// A field of a header that was made invalid.
-    fn used_invalid(&mut self, header: &Place, by: &Stmt, ahead: &[Stmt]) {
-        let Found::Use(at) = invalid_use(header, ahead) else { return };
-        let d = Diagnostic::warning("invalid-header", at, "a field of an invalid header");
-        let d = d.note(by.span, "the header becomes invalid here");
-        self.d.add(d.help("use the field first, or make the header valid"));
+        self.early.insert(l.span);
+        self.tell(d.help("call `setValid()` first"));
     }
 }
