@@ -197,15 +197,7 @@ fn written(a: &Annotation) -> String {
         if t.spaced && !body.is_empty() {
             body.push(' ');
         }
-        match &t.tok {
-            Tok::Ident(s) | Tok::Int(s) => body.push_str(s),
-            Tok::Str(s) => {
-                let _ = write!(body, "{s:?}");
-            }
-            Tok::Kw(s) | Tok::P(s) => body.push_str(s),
-            Tok::Bad(c) => body.push(*c),
-            Tok::Eof => {}
-        }
+        body.push_str(&t.tok.text());
     }
     format!("@{name}({body})")
 }

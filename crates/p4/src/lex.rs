@@ -22,6 +22,8 @@ pub enum Tok {
     Int(Name),
     /// A string literal's contents, escapes resolved.
     Str(Name),
+    /// A character constant of a directive, as written between its quotes.
+    Char(Name),
     /// Punctuation.
     P(&'static str),
     /// A character that begins no token: an error where the text is taken, and nothing in text that a
@@ -115,6 +117,7 @@ impl Tok {
             Tok::Ident(s) | Tok::Int(s) => s.to_string(),
             Tok::Kw(s) | Tok::P(s) => (*s).to_string(),
             Tok::Str(s) => format!("{s:?}"),
+            Tok::Char(s) => format!("'{s}'"),
             Tok::Bad(c) => c.to_string(),
             Tok::Eof => String::new(),
         }
@@ -373,6 +376,11 @@ impl Lexer {
             Tok::Int(self.word())
         } else if c == '"' {
             self.string(in_line, diagnostics)
+        } else if let Some(length) =
+            (in_line && c == '\'').then(|| closed_in_line(&rest[1..], c)).flatten()
+        {
+            self.at += 1 + length;
+            Tok::Char(rest[1..length].into())
         } else if let Some(p) = PUNCTUATION.iter().find(|p| rest.starts_with(**p)) {
             self.at += p.len();
             Tok::P(p)

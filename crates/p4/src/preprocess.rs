@@ -14,6 +14,8 @@
 //! what [`Limits`] says of bytes, files and tokens. Work is counted, too, in tokens that are looked at:
 //! macros that expand to nothing end as well.
 
+mod arithmetic;
+
 use crate::diag::{Diagnostic, Diagnostics, nearest};
 use crate::lex::{Lexer, Name, Tok, Token, lex};
 use crate::limits::{self, Limits};
@@ -995,16 +997,10 @@ impl Preprocessor<'_> {
             i = next + usize::from(paren);
         }
         let expanded = self.expand_all(tokens);
-        let mut c = Arithmetic { tokens: &expanded, at: 0, depth: 0, idle: 0 };
-        let value = c.value(0);
-        match value {
-            Ok(v) if c.at == expanded.len() => v != 0,
-            Ok(_) => {
-                self.error("bad-condition", expanded[c.at].span, "the condition ends before this");
-                false
-            }
-            Err(text) => {
-                let at = expanded.get(c.at).or(expanded.last()).map_or(span, |t| t.span);
+        match arithmetic::holds(&expanded) {
+            Ok(holds) => holds,
+            Err((at, text)) => {
+                let at = expanded.get(at).or(expanded.last()).map_or(span, |t| t.span);
                 self.error("bad-condition", at, text);
                 false
             }
@@ -1030,155 +1026,6 @@ fn spelled(tokens: &[Token]) -> String {
         text.push_str(&t.tok.text());
     }
     text
-}
-
-/// `#if` arithmetic: 64-bit, names that are no macros are 0.
-struct Arithmetic<'a> {
-    tokens: &'a [Token],
-    at: usize,
-    depth: usize,
-    /// What is read now does not matter (`0 && ...`): there may be divisions by zero.
-    idle: usize,
-}
-
-const LEVELS: &[&[&str]] = &[
-    &["||"],
-    &["&&"],
-    &["|"],
-    &["^"],
-    &["&"],
-    &["==", "!="],
-    &["<", ">", "<=", ">="],
-    &["<<", ">>"],
-    &["+", "-"],
-    &["*", "/", "%"],
-];
-
-impl Arithmetic<'_> {
-    fn peek(&self) -> Option<&str> {
-        let greater = |t: &Token| t.tok == Tok::P(">");
-        match &self.tokens.get(self.at)?.tok {
-            // Two tokens to P4.
-            Tok::P(">")
-                if self.tokens.get(self.at + 1).is_some_and(|t| greater(t) && !t.spaced) =>
-            {
-                Some(">>")
-            }
-            Tok::P(p) => Some(p),
-            _ => None,
-        }
-    }
-
-    fn value(&mut self, level: usize) -> Result<i64, String> {
-        self.depth += 1;
-        if self.depth > 512 {
-            return Err("the condition is nested too deeply".into());
-        }
-        let result = self.value_inside(level);
-        self.depth -= 1;
-        result
-    }
-
-    fn value_inside(&mut self, level: usize) -> Result<i64, String> {
-        let Some(ops) = LEVELS.get(level) else { return self.unary() };
-        let mut a = self.value(level + 1)?;
-        while let Some(op) = self.peek().and_then(|p| ops.iter().find(|o| **o == p)).copied() {
-            self.at += if op == ">>" { 2 } else { 1 };
-            let idle = usize::from(op == "&&" && a == 0 || op == "||" && a != 0);
-            self.idle += idle;
-            let b = self.value(level + 1);
-            self.idle -= idle;
-            let b = b?;
-            let bool = |v: bool| i64::from(v);
-            a = match op {
-                "||" => bool(a != 0 || b != 0),
-                "&&" => bool(a != 0 && b != 0),
-                "|" => a | b,
-                "^" => a ^ b,
-                "&" => a & b,
-                "==" => bool(a == b),
-                "!=" => bool(a != b),
-                "<" => bool(a < b),
-                ">" => bool(a > b),
-                "<=" => bool(a <= b),
-                ">=" => bool(a >= b),
-                "<<" => a.checked_shl(b.clamp(0, 64) as u32).unwrap_or(0),
-                ">>" => a >> b.clamp(0, 63),
-                "+" => a.wrapping_add(b),
-                "-" => a.wrapping_sub(b),
-                "*" => a.wrapping_mul(b),
-                _ => match if op == "/" { a.checked_div(b) } else { a.checked_rem(b) } {
-                    Some(v) => v,
-                    None if self.idle > 0 => 0,
-                    None => return Err("division by zero".into()),
-                },
-            };
-        }
-        if level == 0 && self.peek() == Some("?") {
-            self.at += 1;
-            self.idle += usize::from(a == 0);
-            let yes = self.value(0);
-            self.idle -= usize::from(a == 0);
-            let yes = yes?;
-            if self.peek() != Some(":") {
-                return Err("`?` needs a `:`".into());
-            }
-            self.at += 1;
-            self.idle += usize::from(a != 0);
-            let no = self.value(0);
-            self.idle -= usize::from(a != 0);
-            let no = no?;
-            return Ok(if a != 0 { yes } else { no });
-        }
-        Ok(a)
-    }
-
-    fn unary(&mut self) -> Result<i64, String> {
-        let Some(token) = self.tokens.get(self.at) else {
-            return Err("the condition ends where a value should be".into());
-        };
-        self.at += 1;
-        match &token.tok {
-            Tok::Int(text) => number(text),
-            Tok::Kw("true") => Ok(1),
-            Tok::Ident(_) | Tok::Kw(_) => Ok(0),
-            Tok::P("(") => {
-                let v = self.value(0)?;
-                if self.peek() != Some(")") {
-                    return Err("a `)` is missing".into());
-                }
-                self.at += 1;
-                Ok(v)
-            }
-            Tok::P(op @ ("!" | "-" | "+" | "~")) => {
-                let op = *op;
-                let v = self.value(LEVELS.len())?;
-                Ok(match op {
-                    "!" => i64::from(v == 0),
-                    "-" => v.wrapping_neg(),
-                    "~" => !v,
-                    _ => v,
-                })
-            }
-            other => {
-                self.at -= 1;
-                Err(format!("{} is no value", other.describe()))
-            }
-        }
-    }
-}
-
-/// A number of C or of P4.
-fn number(text: &str) -> Result<i64, String> {
-    let bare = text.trim_end_matches(['u', 'U', 'l', 'L']);
-    let octal =
-        |t: &str| t.len() > 1 && t.starts_with('0') && t.bytes().all(|b| b.is_ascii_digit());
-    if octal(bare) {
-        return i64::from_str_radix(bare, 8).map_err(|e| format!("`{text}`: {e}"));
-    }
-    let read =
-        crate::literal::integer(text).or_else(|e| crate::literal::integer(bare).map_err(|_| e))?;
-    i64::try_from(&read.value).map_err(|_| "the number is too large".to_string())
 }
 
 #[cfg(test)]
@@ -1240,6 +1087,55 @@ mod tests {
         assert_eq!(good("#ifndef N\n#if 1\na\n#else\nb\n#endif\n#else\nc\n#endif"), "c");
         assert_eq!(good("#if 0\n#error no\n#include <nothing>\n'\n#endif\n"), "");
         assert_eq!(good("#if UNKNOWN ? 1 : 0\na\n#endif"), "");
+    }
+
+    /// Each as `cpp -x assembler-with-cpp` answers.
+    #[test]
+    fn conditions_are_computed_as_c_does() {
+        let holds = |c: &str| {
+            let (out, codes) = run(&format!("#define CHAR 'a'\n#if {c}\na\n#endif"));
+            (out == "a", codes)
+        };
+        let so = [
+            // One unsigned operand makes both so, and a number that fits no other way.
+            "-1 > 0u",
+            "-1 / 2u > 1",
+            "0u - 1 == 0xFFFFFFFFFFFFFFFF",
+            "18446744073709551615 == -1",
+            "0x8000000000000000 > 0",
+            "(1 ? -1 : 0u) > 0",
+            "(-1 > 0u) == 1u && -1 < (0 == 0u)",
+            "~0u > 0 && ~0 < 0 && !0u > -1",
+            "-1 % 10u == 5",
+            "(-9223372036854775807 - 1) / -1 < 0",
+            // A shift is of its left side's kind, and a negative one goes the other way.
+            "-8 >> 1u == -4 && -1 >> 63 == -1 && -1 >> 100 == -1",
+            "1 << -1 == 0 && 2 >> -1 == 4 && -1 >> -1 == -2",
+            "(1 << 64) == 0 && 0x8000000000000000 >> 63 == 1",
+            // Characters.
+            "'a' == 97 && CHAR == 'a' && '\"' == 34 && ' ' == 32",
+            "'\\n' == 10 && '\\'' == 39 && '\\\\' == 92 && '\\0' == 0 && '\\e' == 27",
+            "'\\x41' == 65 && '\\101' == 'A' && '\\1011' == 0x4131",
+            "'\\377' < 0 && '\\x80' == -128",
+            "'ab' == 24930 && 'abcde' == 'bcde'",
+            // Commas: the last value.
+            "1, 2",
+            "0, 1",
+            "(0, 1) && 1 || (2, 0)",
+            "0 ? 1, 0 : 3",
+            "1 ? 2 : 0, 1",
+        ];
+        for c in so {
+            assert_eq!(holds(c), (true, vec![]), "{c}");
+        }
+        for c in ["1, 0", "(2, 0)", "0 && (1, 2)", "1 << 64", "-1 < 0u", "'\\0'", "1 ? 0, 0 : 1"] {
+            assert_eq!(holds(c), (false, vec![]), "{c}");
+        }
+        for c in ["''", "'a", "1,", ", 1", "(1,)", "18446744073709551616", "'\\xg'", "1 'a'"] {
+            assert_eq!(holds(c), (false, vec!["bad-condition"]), "{c}");
+        }
+        let (_, codes) = run("#define C 'a'\nC");
+        assert_eq!(codes, Vec::<&str>::new(), "a character is a token; the parser refuses it");
     }
 
     #[test]
