@@ -1,7 +1,7 @@
 //! Calls: arguments go in and out; bodies that are known are followed, tables branch into their actions.
 
 use super::state::State;
-use super::walker::{STEPS_MAX, Walker};
+use super::walker::{Body, STEPS_MAX, Walker};
 use crate::ast::Direction;
 use crate::hir::{ActionCall, Builtin, Call, Callee, Expr, ExprKind, Param};
 use crate::types::*;
@@ -36,6 +36,13 @@ impl Walker<'_> {
                 let f = &p.functions[id.index()];
                 self.arguments(&f.signature.params, c);
                 match &f.body {
+                    Some(_)
+                        if self.known_end(
+                            Body::Function(*id),
+                            &f.signature.params,
+                            &c.args,
+                            e.span,
+                        ) => {}
                     Some(body) => {
                         self.quiet += 1;
                         self.follow(&f.signature.params, &c.args, &mut |w| w.stmts(body));
@@ -63,6 +70,9 @@ impl Walker<'_> {
                 let Some(body) = &a.body else {
                     return self.all_written(&a.params, &c.args);
                 };
+                if self.known_end(Body::Apply(*id), &a.params, &c.args, e.span) {
+                    return;
+                }
                 self.quiet += 1;
                 self.follow(&a.params, &c.args, &mut |w| {
                     w.stmts(&body.locals);

@@ -25,8 +25,9 @@
 //! | `expr`, `call`, `stmt`, `graph` | expressions, calls and tables, statements, parsers |
 //! | `early` | fields written in front of `setValid()` |
 //!
-//! Costs: a walk over each body, two for parsers and loops, and one for each call, up to
-//! [`walker::STEPS_MAX`] statements for a body; calls beyond that are taken to set everything.
+//! Costs: a walk over each body, two for parsers and loops, one for each call of an action, and one for each other
+//! call that gets headers that may be invalid; up to [`walker::STEPS_MAX`] statements for a body. Calls beyond
+//! that are taken to set everything.
 
 mod call;
 mod early;
@@ -40,14 +41,20 @@ mod walker;
 use crate::ast::Direction;
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::hir::{Param, Program, Stmt};
-use crate::types::ActionId;
-use walker::Walker;
+use crate::types::{ActionId, ApplyId, FunctionId};
+use walker::{Body, Walker};
 
 /// Tells what is wrong in a program that has no errors.
 pub(super) fn warn(p: &mut Program, d: &mut Diagnostics) {
     let mut types = std::mem::take(&mut p.types);
     let mut w = Walker::new(p, &mut types, d);
-    for a in &p.applicables {
+    for (id, f) in (0..).map(FunctionId).zip(&p.functions) {
+        let Some(body) = &f.body else { continue };
+        w.early(body);
+        let params = &f.signature.params;
+        body_alone(&mut w, Some(Body::Function(id)), params, body, &f.signature.name);
+    }
+    for (id, a) in (0..).map(ApplyId).zip(&p.applicables) {
         let Some(body) = &a.body else { continue };
         let lists = body.states.iter().map(|s| &s.stmts[..]);
         lists.chain([&body.apply[..]]).for_each(|list| w.early(list));
@@ -56,18 +63,14 @@ pub(super) fn warn(p: &mut Program, d: &mut Diagnostics) {
         w.stmts(&body.locals);
         if a.is_parser {
             let rejected = w.graph(body);
+            w.ends(Some(Body::Apply(id)), &a.params);
             w.state.join(&rejected);
         } else {
             w.stmts(&body.apply);
-            w.ends();
+            w.ends(Some(Body::Apply(id)), &a.params);
         }
         w.unset_outs(&a.params, &a.name);
         body.actions.iter().for_each(|id| alone(&mut w, p, *id));
-    }
-    for f in &p.functions {
-        let Some(body) = &f.body else { continue };
-        w.early(body);
-        body_alone(&mut w, &f.signature.params, body, &f.signature.name);
     }
     let all = (0..p.actions.len() as u32).map(ActionId);
     all.for_each(|id| alone(&mut w, p, id));
@@ -81,13 +84,19 @@ fn alone(w: &mut Walker<'_>, p: &Program, id: ActionId) {
     }
     w.followed.insert(id);
     let a = &p.actions[id.index()];
-    body_alone(w, &a.params, &a.body, &a.name);
+    body_alone(w, None, &a.params, &a.body, &a.name);
 }
 
-fn body_alone(w: &mut Walker<'_>, params: &[Param], body: &[Stmt], name: &str) {
+fn body_alone(
+    w: &mut Walker<'_>,
+    which: Option<Body>,
+    params: &[Param],
+    body: &[Stmt],
+    name: &str,
+) {
     w.begin(params);
     w.stmts(body);
-    w.ends();
+    w.ends(which, params);
     w.unset_outs(params, name);
 }
 

@@ -4,7 +4,6 @@
 use crate::ast::StructKind;
 use crate::hir::Program;
 use crate::types::*;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Cells of a type that is followed, at most. Larger ones are taken as set.
@@ -80,17 +79,21 @@ impl Shape {
 /// The shapes of all types that were met.
 #[derive(Default)]
 pub(super) struct Shapes {
-    known: HashMap<TyId, Rc<Shape>>,
+    known: Vec<Option<Rc<Shape>>>,
 }
 
 impl Shapes {
     /// A type's shape.
     pub(super) fn of(&mut self, p: &Program, types: &mut Types, ty: TyId) -> Rc<Shape> {
-        if let Some(shape) = self.known.get(&ty) {
+        let at = ty.0 as usize;
+        if let Some(Some(shape)) = self.known.get(at) {
             return shape.clone();
         }
         let shape = Rc::new(self.make(p, types, ty));
-        self.known.insert(ty, shape.clone());
+        if self.known.len() <= at {
+            self.known.resize(at + 1, None);
+        }
+        self.known[at] = Some(shape.clone());
         shape
     }
 

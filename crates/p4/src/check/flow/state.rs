@@ -57,6 +57,25 @@ impl State {
         }
     }
 
+    /// Gives these bits to so many cells.
+    pub(super) fn fill(&mut self, from: u32, count: u32, bits: u8) {
+        let (mut at, end) = (from, from + count);
+        if self.words.len() < end.div_ceil(64) as usize {
+            self.words.resize(end.div_ceil(64) as usize, [0; 4]);
+        }
+        while at < end {
+            let here = (64 - at % 64).min(end - at);
+            let mask = (u64::MAX >> (64 - here)) << (at % 64);
+            for (i, plane) in (0..).zip(&mut self.words[at as usize / 64]) {
+                match bits >> i & 1 {
+                    1 => *plane |= mask,
+                    _ => *plane &= !mask,
+                }
+            }
+            at += here;
+        }
+    }
+
     /// Adds what is known on another way to this point.
     pub(super) fn join(&mut self, other: &State) {
         if !other.reached {
@@ -112,6 +131,11 @@ mod tests {
         assert_eq!([0, 63, 64, 1000, 1, 65, 5000].map(|c| s.get(c)), [1, 10, 4, 3, 0, 0, 0]);
         s.put(63, NO);
         assert_eq!(s.get(63), NO);
+        s.fill(62, 130, YES);
+        assert_eq!([61, 62, 63, 64, 191, 192].map(|c| s.get(c)), [0, 2, 2, 2, 2, 0]);
+        s.fill(62, 0, NO);
+        s.fill(64, 64, TESTED);
+        assert_eq!([62, 63, 64, 127, 128].map(|c| s.get(c)), [2, 2, 4, 4, 2]);
     }
 
     #[test]

@@ -25,6 +25,17 @@ pub(super) struct Place {
 /// The bits of a cell, and what made it invalid.
 pub(super) type Known = (u8, Option<(Span, &'static str)>);
 
+/// What may be followed when it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Body {
+    Function(FunctionId),
+    Apply(ApplyId),
+}
+
+/// A cell of a parameter when a body ends: the parameter, the cell's offset, its bits, and whether it is about
+/// a header's validity.
+pub(super) type End = (usize, u32, u8, bool);
+
 /// Ways out of a loop.
 #[derive(Default)]
 pub(super) struct Loop {
@@ -39,7 +50,7 @@ pub(super) struct Walker<'a> {
     d: &'a mut Diagnostics,
     shapes: Shapes,
     /// Variables of the body at hand: the first cell and the type.
-    vars: HashMap<VarId, (u32, TyId)>,
+    vars: Vec<Option<(u32, TyId)>>,
     cells: u32,
     /// At the point at hand.
     pub(super) state: State,
@@ -56,6 +67,9 @@ pub(super) struct Walker<'a> {
     causes: HashMap<u32, (Span, &'static str)>,
     /// Slices written of values of which nothing else was.
     slices: HashMap<u32, Vec<(u32, u32)>>,
+    /// Of functions, controls and parsers: which cells of their parameters are not valid and set when they
+    /// end, if those that came in were.
+    pub(super) ends: HashMap<Body, Vec<End>>,
     /// Fields told to be written early.
     pub(super) early: HashSet<Span>,
 }
@@ -67,7 +81,7 @@ impl<'a> Walker<'a> {
             types,
             d,
             shapes: Shapes::default(),
-            vars: HashMap::new(),
+            vars: vec![None; p.vars.len()],
             cells: 0,
             state: State::default(),
             returns: State::default(),
@@ -78,13 +92,14 @@ impl<'a> Walker<'a> {
             followed: HashSet::new(),
             causes: HashMap::new(),
             slices: HashMap::new(),
+            ends: HashMap::new(),
             early: HashSet::new(),
         }
     }
 
     /// Begins a body. What it does not declare is taken as set.
     pub(super) fn begin(&mut self, params: &[Param]) {
-        self.vars.clear();
+        self.vars.fill(None);
         self.causes.clear();
         self.slices.clear();
         self.cells = 0;
@@ -99,10 +114,88 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// The ways to the end of a body meet.
-    pub(super) fn ends(&mut self) {
-        let ways = [self.returns.take(), self.exits.take()];
-        ways.iter().for_each(|way| self.state.join(way));
+    /// The ways to the end of a body meet; what they make of its parameters is kept for its callers, whom an
+    /// `exit` ends, too.
+    pub(super) fn ends(&mut self, body: Option<Body>, params: &[Param]) {
+        let (returns, exits) = (self.returns.take(), self.exits.take());
+        self.state.join(&returns);
+        if let Some(body) = body.filter(|_| self.state.reached) {
+            self.keep_end(body, params);
+        }
+        self.state.join(&exits);
+    }
+
+    fn keep_end(&mut self, body: Body, params: &[Param]) {
+        let mut end = Vec::new();
+        for (i, param) in params.iter().enumerate() {
+            let Some(place) = self.var(param.var) else { continue };
+            let shape = self.shape(place.ty);
+            for (offset, cell) in (0u32..).zip(&shape.cells) {
+                let bits = self.state.get(place.bases[0] + offset) & !ASKED;
+                if *cell != Cell::Plain && bits & !YES != 0 {
+                    end.push((i, offset, bits, *cell == Cell::Valid));
+                }
+            }
+        }
+        self.ends.insert(body, end);
+    }
+
+    /// Does what a body does that was walked before, if all that comes in is valid and set.
+    pub(super) fn known_end(
+        &mut self,
+        body: Body,
+        params: &[Param],
+        args: &[Option<Expr>],
+        at: Span,
+    ) -> bool {
+        if !self.ends.contains_key(&body) {
+            return false;
+        }
+        for (param, arg) in params.iter().zip(args) {
+            let (false, Some(arg)) = (param.direction == Direction::Out, arg) else { continue };
+            let shape = self.shape(param.ty);
+            if shape.validities().next().is_none() {
+                continue;
+            }
+            let Some(place) = self.place(arg).filter(|p| p.ty == param.ty) else { return false };
+            let good = |w: &Self, cell: u32| match w.state.get(cell) {
+                0 => true,
+                bits => bits & NO == 0 && bits & YES != 0,
+            };
+            let headers = (0u32..).zip(&shape.cells).filter(|(_, cell)| **cell != Cell::Plain);
+            let [base] = place.bases[..] else { return false };
+            if !headers.into_iter().all(|(offset, _)| good(self, base + offset)) {
+                return false;
+            }
+        }
+        for (param, arg) in params.iter().zip(args) {
+            if let (Direction::Out, Some(arg)) = (param.direction, arg) {
+                self.write(arg);
+            }
+            if let (Direction::InOut, Some(arg)) = (param.direction, arg) {
+                // Headers stay as they are, as far as nothing else is known of them.
+                if let Some(place) = self.place(arg) {
+                    let shape = self.shape(place.ty);
+                    for base in &place.bases {
+                        shape.plain().for_each(|c| self.state.put(base + c, YES));
+                    }
+                }
+            }
+        }
+        let end = self.ends.get(&body).cloned().unwrap_or_default();
+        for (i, offset, bits, valid) in end {
+            let (Some(param), Some(Some(arg))) = (params.get(i), args.get(i)) else { continue };
+            if !matches!(param.direction, Direction::Out | Direction::InOut) {
+                continue;
+            }
+            let Some(place) = self.place(arg).filter(|p| p.ty == param.ty) else { continue };
+            let [base] = place.bases[..] else { continue };
+            self.state.put(base + offset, bits);
+            if valid && bits & (NO | TESTED) != 0 {
+                self.causes.insert(base + offset, (at, "the header becomes invalid in this call"));
+            }
+        }
+        true
     }
 
     /// Tells, unless the same is told elsewhere.
@@ -127,25 +220,27 @@ impl<'a> Walker<'a> {
         if size == 0 || self.cells + size > CELLS_MAX {
             return;
         }
-        let base = match self.vars.get(&v) {
-            Some((base, _)) => *base,
+        let base = match self.vars[v.index()] {
+            Some((base, _)) => base,
             None => {
                 let base = self.cells;
                 self.cells += size;
-                self.vars.insert(v, (base, ty));
+                self.vars[v.index()] = Some((base, ty));
                 base
             }
         };
-        for cell in base..base + size {
-            self.state.put(cell, NO);
-            self.slices.remove(&cell);
-            self.causes.remove(&cell);
+        self.state.fill(base, size, NO);
+        if !self.slices.is_empty() || !self.causes.is_empty() {
+            for cell in base..base + size {
+                self.slices.remove(&cell);
+                self.causes.remove(&cell);
+            }
         }
     }
 
     /// All of a variable is set.
     pub(super) fn set_var(&mut self, v: VarId) {
-        if let Some((base, ty)) = self.vars.get(&v).copied() {
+        if let Some((base, ty)) = self.vars[v.index()] {
             self.fill(base, ty, YES);
         }
     }
@@ -153,12 +248,12 @@ impl<'a> Walker<'a> {
     /// All cells of a thing.
     pub(super) fn fill(&mut self, base: u32, ty: TyId, bits: u8) {
         let size = self.shape(ty).cells.len() as u32;
-        (base..base + size).for_each(|cell| self.state.put(cell, bits));
+        self.state.fill(base, size, bits);
     }
 
     /// A variable's cells.
     pub(super) fn var(&self, v: VarId) -> Option<Place> {
-        self.vars.get(&v).map(|(base, ty)| Place { bases: vec![*base], ty: *ty })
+        self.vars[v.index()].map(|(base, ty)| Place { bases: vec![base], ty })
     }
 
     /// The cells that an expression names, if it names any that are followed.
@@ -411,7 +506,8 @@ impl<'a> Walker<'a> {
         let [base] = from.bases[..] else { return Vec::new() };
         let known = |(offset, cell): (u32, &Cell)| match cell {
             Cell::Plain => (YES, None),
-            Cell::Valid | Cell::Inner => {
+            Cell::Inner => (self.state.get(base + offset) & !ASKED, None),
+            Cell::Valid => {
                 let at = base + offset;
                 (self.state.get(at) & !ASKED, self.causes.get(&at).copied())
             }
@@ -427,10 +523,11 @@ impl<'a> Walker<'a> {
         };
         for (at, (bits, cause)) in (base..).zip(cells) {
             self.state.put(at, *bits);
-            match cause {
-                Some(cause) => self.causes.insert(at, *cause),
-                None => self.causes.remove(&at),
-            };
+            if let Some(cause) = cause {
+                self.causes.insert(at, *cause);
+            } else if !self.causes.is_empty() {
+                self.causes.remove(&at);
+            }
         }
     }
 
