@@ -43,9 +43,8 @@ impl Checker<'_> {
     }
 
     fn declaration(&mut self, decl: &ast::Decl) {
-        self.note_deprecated(decl);
         let name = &decl.name;
-        let annotations: Rc<[ast::Annotation]> = decl.annotations.as_slice().into();
+        let annotations = self.annotations(decl);
         match &decl.kind {
             DeclKind::Const(ty, value) => {
                 if let Some(StmtKind::Var(..)) = self.constant_decl(ty, value, name) {
@@ -828,8 +827,7 @@ impl Checker<'_> {
     ) -> Vec<Stmt> {
         let mut out = Vec::new();
         for decl in decls {
-            self.note_deprecated(decl);
-            let annotations: Rc<[ast::Annotation]> = decl.annotations.as_slice().into();
+            let annotations = self.annotations(decl);
             match &decl.kind {
                 DeclKind::Action(params, body) => {
                     if self.context.inside == Some(true) {

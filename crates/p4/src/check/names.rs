@@ -1,13 +1,14 @@
 //! Scopes and look-up (specification §6.8).
 
 use super::Checker;
-use crate::ast::{Decl, DeclKind, Ident, Path};
+use crate::ast::{Annotation, Decl, DeclKind, Ident, Path};
 use crate::diag::{Diagnostic, nearest};
 use crate::hir::{Const, annotated, annotation_text};
 use crate::lex::Name;
 use crate::source::Span;
 use crate::types::*;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// What a name stands for.
 #[derive(Clone, Debug)]
@@ -106,14 +107,15 @@ impl Checker<'_> {
         Some(entry)
     }
 
-    /// Takes note of a declaration that says that it should not be used any more. Functions are told of where
-    /// they are called, as others may have their name.
-    pub(super) fn note_deprecated(&mut self, decl: &Decl) {
+    /// A declaration's annotations; takes note if they say that it should not be used any more. Functions are
+    /// told of where they are called, as others may have their name.
+    pub(super) fn annotations(&mut self, decl: &Decl) -> Rc<[Annotation]> {
         let function = matches!(decl.kind, DeclKind::Function(..) | DeclKind::ExternFunction(_));
         if !function && annotated(&decl.annotations, "deprecated") {
             let why = annotation_text(&decl.annotations, "deprecated").map(Name::from);
             self.deprecated.insert(decl.name.span, why);
         }
+        decl.annotations.as_slice().into()
     }
 
     /// What a name stands for; tells if nothing.

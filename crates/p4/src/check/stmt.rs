@@ -93,7 +93,7 @@ impl Checker<'_> {
                 self.for_in(ty, name, set, body)
             }
             A::Decl(decl) => {
-                self.note_deprecated(decl);
+                self.annotations(decl);
                 return self.local(decl);
             }
         })
