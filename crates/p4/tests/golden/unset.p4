@@ -52,6 +52,7 @@ control I(inout H h, inout M m, inout standard_metadata_t sm) {
     action reads() { m.x = shared; }
     action writes() { by_table = 1; by_all = 1; }
     action both() { by_all = 2; }
+    action bumps(inout e_t e) { e.ttl = e.ttl + 1; }
     action forgets(in bit<8> c, out bit<8> r) { if (c == 1) { r = 1; } }
     action uncalled(out bit<8> r) { }
     action stops() { by_all = 3; exit; }
@@ -101,6 +102,11 @@ control I(inout H h, inout M m, inout standard_metadata_t sm) {
         st[1].ttl = 1;
         m.x = st[1].ttl;
         m.x = st[m.y].ttl;
+        e_t any = st[m.y];
+        m.x = any.ttl;
+        bumps(h.s[m.y]);
+        e_t[2] st2;
+        bumps(st2[m.y]);
         tuple<bit<8>, bit<8>> pair;
         m.x = pair[1];
         // Unions: one member at a time.

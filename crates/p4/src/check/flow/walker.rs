@@ -503,7 +503,15 @@ impl<'a> Walker<'a> {
     /// What is known of a thing as something to copy. Values that are not there are told where they are read.
     pub(super) fn known(&mut self, from: &Place) -> Vec<Known> {
         let shape = self.shape(from.ty);
-        let [base] = from.bases[..] else { return Vec::new() };
+        let [base] = from.bases[..] else {
+            // One of many: valid, unless none is.
+            let valid = |w: &Self, c: u32| from.bases.iter().any(|b| w.state.get(b + c) & NO == 0);
+            let bits = |(c, cell): (u32, &Cell)| match *cell == Cell::Plain || valid(self, c) {
+                true => (YES, None),
+                false => (from.bases.iter().fold(0, |all, b| all | self.state.get(b + c)), None),
+            };
+            return (0u32..).zip(&shape.cells).map(bits).collect();
+        };
         let known = |(offset, cell): (u32, &Cell)| match cell {
             Cell::Plain => (YES, None),
             Cell::Inner => (self.state.get(base + offset) & !ASKED, None),
