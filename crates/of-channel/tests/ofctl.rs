@@ -288,3 +288,86 @@ fn fields_that_it_does_not_know_do_not_end_a_dump() {
         }
     }
 }
+
+/// Fragment modes, as `ovs-ofctl` asks for them and sets them.
+#[test]
+fn fragment_modes_are_set_and_told() {
+    if !is_installed() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (_bed, target) = bed_at(dir.path());
+    for protocol in ["OpenFlow10", "OpenFlow13", "OpenFlow14", "OpenFlow15"] {
+        for mode in ["nx-match", "drop", "normal"] {
+            ofctl(&["-O", protocol, "set-frags", &target, mode]);
+            assert_eq!(printed(&["-O", protocol, "get-frags", &target]).trim(), mode, "{protocol}");
+        }
+        let refused = printed(&["-O", protocol, "set-frags", &target, "reassemble"]);
+        assert!(!refused.is_empty(), "{protocol}: none puts fragments together");
+        assert_eq!(printed(&["-O", protocol, "get-frags", &target]).trim(), "normal");
+    }
+}
+
+/// Published pipelines' groups and entries (Antrea, OpenDaylight, OVN), of which buckets are lists of actions, `in_port` and
+/// the metadata are written, and what is learned goes with its learner.
+#[test]
+fn lines_of_published_pipelines_are_taken() {
+    if !is_installed() {
+        return;
+    }
+    const GROUPS: [&str; 5] = [
+        "group_id=1,type=select,bucket=weight:100,actions=load:0xa0a0003->NXM_NX_REG3[],load:0x50->NXM_NX_REG4[0..15],resubmit(,4)",
+        "group_id=2,type=all,bucket=actions=set_field:0x5/0xff->reg0,note:01.02,move:NXM_NX_REG0[]->NXM_NX_REG1[],output:NXM_NX_REG1[]",
+        "group_id=3,type=select,bucket=actions=ct(commit,table=4,nat(dst=10.0.0.1:80)),bucket=actions=clone(output:1),NORMAL",
+        "group_id=4,type=all,bucket=actions=learn(table=5,NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[]),output:1",
+        "group_id=9,type=select",
+    ];
+    const FLOWS: [&str; 6] = [
+        "table=0,priority=1,in_port=1 actions=set_field:0x4->metadata,resubmit(,1)",
+        "table=1,priority=2,arp actions=push:NXM_OF_IN_PORT[],load:0->NXM_OF_IN_PORT[],output:1,pop:NXM_OF_IN_PORT[]",
+        "table=1,priority=3,in_port=2 actions=load:0x3->OXM_OF_METADATA[0..7],move:NXM_NX_REG0[]->OXM_OF_METADATA[0..31]",
+        "table=2,priority=4,tcp actions=learn(table=5,hard_timeout=300,priority=200,delete_learned,limit=50,cookie=0x77,eth_type=0x800,NXM_OF_IP_SRC[],load:0x1->NXM_NX_REG0[0..3])",
+        "table=2,priority=5,tcp actions=learn(table=5,result_dst=NXM_NX_REG2[0],limit=3,fin_idle_timeout=2,fin_hard_timeout=4,cookie=0x78,eth_type=0x800,NXM_OF_IP_SRC[])",
+        "table=2,priority=6,in_port=1 actions=multipath(symmetric_l3,0,hrw,4,0,NXM_NX_REG0[0..3]),multipath(eth_src,0,iter_hash,4,0,NXM_NX_REG0[0..3])",
+    ];
+    for protocol in ["OpenFlow13", "OpenFlow14"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (bed, target) = bed_at(dir.path());
+        let sw = target.as_str();
+        GROUPS.iter().for_each(|line| drop(ofctl(&["-O", protocol, "add-group", sw, line])));
+        FLOWS.iter().for_each(|line| drop(ofctl(&["-O", protocol, "add-flow", sw, line])));
+        assert_eq!(bed.flows(), FLOWS.len(), "{protocol}");
+        let groups = printed(&["-O", protocol, "dump-groups", sw]);
+        for words in
+            ["resubmit(,4)", "note:01.02", "nat(dst=10.0.0.1:80)", "NORMAL", "learn(table=5"]
+        {
+            assert!(groups.contains(words), "{protocol}: {words}: {groups}");
+        }
+        let flows = printed(&["-O", protocol, "dump-flows", sw]);
+        for words in [
+            "delete_learned",
+            "limit=50",
+            "result_dst=NXM_NX_REG2[0]",
+            "fin_idle_timeout=2",
+            "iter_hash",
+            "hrw",
+            "pop:NXM_OF_IN_PORT[]",
+            "load:0x3->OXM_OF_METADATA[0..7]",
+        ] {
+            assert!(flows.contains(words), "{protocol}: {words}: {flows}");
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (_bed, target) = bed_at(dir.path());
+    let sw = target.as_str();
+    for method in ["hash,fields(ip_src)", "dp_hash"] {
+        let group = format!(
+            "group_id=7,type=select,selection_method={method},bucket=output:2,bucket=output:3"
+        );
+        ofctl(&["-O", "OpenFlow15", "add-group", sw, &group]);
+        let told = printed(&["-O", "OpenFlow15", "dump-groups", sw]);
+        let (name, _) = method.split_once(',').unwrap_or((method, ""));
+        assert!(told.contains(&format!("selection_method={name}")), "{told}");
+        ofctl(&["-O", "OpenFlow15", "del-groups", sw]);
+    }
+}

@@ -509,9 +509,10 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
         Action::SetTpDst(port) => call.with(Step::SetTpDst, *port, 16),
         // The queue is for this output alone.
         Action::Enqueue { port, queue } => {
+            call.step(Step::KeepQueue);
             call.with(Step::SetQueue, queue.0, 32);
             output(call, context, *port, 0)?;
-            call.with(Step::SetQueue, 0u32, 32);
+            call.step(Step::RestoreQueue);
         }
         Action::Meter(meter) => call.with(Step::Meter, meter.0, 32),
         Action::CopyField(CopyField { bits, from, to }) => {

@@ -139,6 +139,8 @@ headers! {
     suppressed: MetaId,
     /// What the meter said.
     color: MetaId, level: MetaId,
+    /// The queue that an `enqueue` sets another in place of.
+    kept_queue: MetaId,
     /// The action set's metadata.
     slots: Slots,
     /// How many output ports' egress processing the packet, or what it is a copy of, has begun; 0 in
@@ -370,6 +372,7 @@ impl Headers {
         let mirrored = b.meta("of.mirrored", 32);
         let flood_class = b.meta("of.flood_class", 32);
         let tag_pushed = b.meta("of.tag_pushed", 1);
+        let kept_queue = b.meta("of.kept_queue", 32);
         let mirror_counter = match mirrors.is_empty() {
             true => 0,
             false => b.counter("mirrors", MIRRORS_MAX as u32),
@@ -502,6 +505,7 @@ impl Headers {
             suppressed,
             color,
             level,
+            kept_queue,
             slots,
             egress_passes,
             exit,

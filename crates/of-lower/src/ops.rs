@@ -459,6 +459,11 @@ pub fn set_queue(queue: Expr) -> Vec<Op> {
     vec![Op::Assign(FieldRef::Meta(intrinsic::QUEUE), queue)]
 }
 
+/// Notes the queue, for a while in which it is another.
+pub fn keep_queue(h: &Headers) -> Vec<Op> {
+    vec![Op::Assign(FieldRef::Meta(h.kept_queue), Expr::meta(intrinsic::QUEUE))]
+}
+
 /// Hands copies to a group's buckets.
 pub fn group(id: Expr) -> Vec<Op> {
     vec![Op::Group { group: id }]

@@ -50,6 +50,10 @@ pub enum Step {
     Group,
     /// Queue for later outputs: queue 32.
     SetQueue,
+    /// Notes the queue of outputs so far.
+    KeepQueue,
+    /// Later outputs have the queue that was noted.
+    RestoreQueue,
     /// See [`ops`] for this and the following.
     CopyTtlOut,
     /// Copies the TTL inwards.
@@ -301,6 +305,8 @@ impl Build<'_> {
             }
             Step::Group => ops::group(self.param("group", 32)),
             Step::SetQueue => ops::set_queue(self.param("queue", 32)),
+            Step::KeepQueue => ops::keep_queue(h),
+            Step::RestoreQueue => ops::set_queue(Expr::meta(h.kept_queue)),
             Step::CopyTtlOut => ops::copy_ttl_out(h),
             Step::CopyTtlIn => ops::copy_ttl_in(h),
             Step::SetMplsTtl => ops::set_mpls_ttl(h, self.param("mpls_ttl", 8)),
@@ -683,6 +689,8 @@ fn word(step: &Step, out: &mut String) {
         },
         Step::Group => write!(out, "group"),
         Step::SetQueue => write!(out, "set_queue"),
+        Step::KeepQueue => write!(out, "keep_queue"),
+        Step::RestoreQueue => write!(out, "restore_queue"),
         Step::CopyTtlOut => write!(out, "copy_ttl_out"),
         Step::CopyTtlIn => write!(out, "copy_ttl_in"),
         Step::SetMplsTtl => write!(out, "set_mpls_ttl"),

@@ -71,6 +71,20 @@ impl Switch {
         }
     }
 
+    /// The line with these words that comes behind so many others of the kind.
+    pub(crate) fn says_again(&self, words: &str, before: usize) -> String {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let log = self.log.lock().unwrap();
+            if let Some(line) = log.iter().filter(|line| line.contains(words)).nth(before) {
+                return line.clone();
+            }
+            assert!(Instant::now() < until, "{words}: not {before} times among {log:#?}");
+            drop(log);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

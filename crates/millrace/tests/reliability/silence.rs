@@ -2,7 +2,7 @@
 
 use crate::bed::*;
 use openflow::*;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::process::Command;
 use std::sync::Arc;
@@ -186,4 +186,46 @@ fn ports_are_called_by_the_name_that_they_were_given() {
     assert!(deleted.unwrap().success());
     let line = switch.says("made it again");
     assert!(line.contains("port=wan interface=tap7"), "{line}");
+}
+
+/// What cannot even be read is named: the field of a match or an action, the action, the unknown experimenter's field.
+#[test]
+fn what_cannot_be_read_is_named() {
+    let switch = Switch::start(&[]);
+    let mut controller = switch.controller();
+    // A register in a match, and in a load; a note of Nicira's; each is turned into what is not there.
+    let register = 0x0001_0004_u32.to_be_bytes();
+    let flow = |line: &str| {
+        let context = openflow::syntax::Context::new(Version::V13);
+        let flow = openflow::syntax::parse_flow(line, &context).unwrap();
+        codec::encode(Version::V13, Xid(1), &Message::FlowMod(flow)).unwrap()
+    };
+    let load = "actions=load:5->NXM_NX_REG0[],output:2";
+    let cases = [
+        ("reg0=5 actions=output:2", &register[..], &[0, 1, 0x3e, 4][..], "tun_src"),
+        (
+            "reg0=5 actions=output:2",
+            &register[..],
+            &[0xff, 0xff, 2, 4, 0, 0, 0x12, 0x34],
+            "header 0xffff0204",
+        ),
+        (load, &register[..], &[0, 1, 0x3e, 4], "tun_src"),
+        (
+            "actions=note:01.02.03.04.05.06",
+            &[0, 0, 0x23, 0x20, 0, 8],
+            &[0, 0, 0x23, 0x20, 0, 29],
+            "sample",
+        ),
+    ];
+    for (before, (line, was, is, words)) in cases.into_iter().enumerate() {
+        let mut bytes = flow(line);
+        let at = bytes.windows(was.len()).rposition(|window| window == was).unwrap();
+        // The last: an empty match has the same octets.
+        bytes[at..at + is.len()].copy_from_slice(is);
+        controller.stream.write_all(&bytes).unwrap();
+        let told = controller.barrier();
+        assert!(matches!(told[..], [Message::Error(_)]), "{line}: {told:?}");
+        let said = switch.says_again("msg=\"refused\"", before);
+        assert!(said.contains(words), "{words}: {said}");
+    }
 }

@@ -201,6 +201,13 @@ fn of_1_0_actions() {
     let sent = bed.send(1, &f.bytes());
     let queues: Vec<_> = sent.all.outputs.iter().map(|o| (o.port, o.queue)).collect();
     assert_eq!(queues, [(2, 5), (3, 0)]);
+    // What was set before holds behind it, as in Open vSwitch.
+    let enqueue = Enqueue { port: PortNo(2), queue: QueueId(5) };
+    let mut bed = Bed::new();
+    bed.flow(0, 1, Match::new(), &[apply(&[SetQueue(QueueId(7)), enqueue, out(3)])]);
+    let sent = bed.send(1, &f.bytes());
+    let queues: Vec<_> = sent.all.outputs.iter().map(|o| (o.port, o.queue)).collect();
+    assert_eq!(queues, [(2, 5), (3, 7)]);
 }
 
 #[test]

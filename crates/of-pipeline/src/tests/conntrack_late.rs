@@ -127,27 +127,6 @@ fn fragments_of_a_burst_come_in_any_order() {
     });
 }
 
-/// What one packet commits is seen by the next of its burst, whole packets as well as answers.
-#[test]
-fn packets_of_a_burst_see_what_those_before_them_committed() {
-    let flows = [
-        "table=0,in_port=1,ip,ct_state=-trk actions=ct(table=1)",
-        "table=1,in_port=1,ip,ct_state=+trk,ct_mark=0 actions=ct(commit,exec(set_field:1->ct_mark)),output:2",
-        "table=1,in_port=1,ip,ct_state=+trk,ct_mark=1 actions=output:3",
-    ];
-    each(&flows, |bed| {
-        let datagram = |n: u16| Frame::udp((v4(1), 2000 + n), (v4(2), 53), 20).bytes();
-        let all: Vec<_> = (0..10).flat_map(|n| [datagram(n), datagram(n), datagram(n)]).collect();
-        bed.burst(1, &all);
-        for n in 0..10 {
-            assert_eq!(bed.receive(2), datagram(n));
-            assert_eq!((bed.receive(3), bed.receive(3)), (datagram(n), datagram(n)));
-        }
-        bed.silent(2);
-        bed.silent(3);
-    });
-}
-
 /// The datagram's source is translated, and each fragment's with it.
 #[test]
 fn fragments_are_translated_in_any_order() {

@@ -8,7 +8,7 @@ use openflow::{FlowMod, Message, Version, Xid, decode, encode};
 use switch::EngineKind;
 
 /// A flow as the switch gets it in a version.
-fn flow(line: &str, version: Version) -> FlowMod {
+pub(super) fn flow(line: &str, version: Version) -> FlowMod {
     let flow = parse_flow(line, &Context::new(version));
     let flow = flow.unwrap_or_else(|error| panic!("{version} {line}: {error}"));
     let bytes = encode(version, Xid(1), &Message::FlowMod(flow));
@@ -20,7 +20,7 @@ fn flow(line: &str, version: Version) -> FlowMod {
 }
 
 /// Runs `f` by every engine, with the flows said in every one of the versions.
-fn each(versions: &[Version], flows: &[&str], f: impl Fn(&Bed)) {
+pub(super) fn each(versions: &[Version], flows: &[&str], f: impl Fn(&Bed)) {
     for engine in [EngineKind::Interp, EngineKind::default()] {
         for version in versions {
             let mut bed = Bed::by(engine.clone(), program(), 3);
@@ -33,13 +33,13 @@ fn each(versions: &[Version], flows: &[&str], f: impl Fn(&Bed)) {
 }
 
 /// The frame with a tag of this control information.
-fn tagged(frame: &[u8], tci: u16) -> Vec<u8> {
+pub(super) fn tagged(frame: &[u8], tci: u16) -> Vec<u8> {
     let tag = [0x81, 0, (tci >> 8) as u8, tci as u8];
     [&frame[..12], &tag[..], &frame[12..]].concat()
 }
 
 /// A UDP datagram with this type of service.
-fn udp(tos: u8, checksum: [u8; 2]) -> Vec<u8> {
+pub(super) fn udp(tos: u8, checksum: [u8; 2]) -> Vec<u8> {
     let mut bytes = frame(2, 1);
     bytes[12..14].copy_from_slice(&[8, 0]);
     bytes[14..34].copy_from_slice(&[

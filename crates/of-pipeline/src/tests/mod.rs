@@ -5,6 +5,7 @@ mod bundles;
 mod conjunctions;
 mod conntrack;
 mod conntrack_late;
+mod destinations;
 mod egress;
 mod emergency;
 mod errors;

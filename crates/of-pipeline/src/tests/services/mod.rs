@@ -1,7 +1,7 @@
 //! Services as flow entries use them, by both engines: translations, balancers, fragments that come too early.
 
 mod balancers;
-mod late;
+mod fragments;
 mod translations;
 
 use super::bed::*;
