@@ -3,9 +3,13 @@
 mod common;
 
 use common::{Net, balance, config, until};
+use ir::builder::Builder;
+use ir::program::intrinsic;
+use ir::{DropReason, Expr, Op, Program, Terminator, Transition};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
-use switch::Message;
+use switch::{EngineKind, Message};
 use testkit::station::{FIRST, call, frame, insert};
 
 fn punts(net: &Net) {
@@ -31,7 +35,13 @@ fn punted(net: &Net, port: u32) -> (u64, u64) {
 
 #[test]
 fn a_flood_beyond_the_rate_costs_a_quiet_port_nothing() {
-    let net = Net::with(switch::Config { punt_rate: 100, ..config(1) }, 3);
+    for engine in [EngineKind::Interp, EngineKind::default()] {
+        beyond_the_rate(engine);
+    }
+}
+
+fn beyond_the_rate(engine: EngineKind) {
+    let net = Net::with(switch::Config { engine, punt_rate: 100, ..config(1) }, 3);
     punts(&net);
     let mut sent = 0;
     for number in 0..20_000 {
@@ -100,4 +110,47 @@ fn floods_at_many_ports_share_what_there_is() {
     }
     until("all have ended", || balance(&net.switch) == (sent + 1000, sent + 1000));
     assert_eq!(punted(&net, 6).0, shares[5] + 1000);
+}
+
+/// Every packet tells the port that it came by, and goes nowhere.
+fn tells_its_port() -> Arc<Program> {
+    let mut b = Builder::new();
+    let came = b.digest("came", &[("port", 32)]);
+    let start = b.state("start");
+    b.set_state(start, vec![], Transition::Accept);
+    let one = b.block("one");
+    let tell = Op::Digest { digest: came, args: vec![Expr::meta(intrinsic::IN_PORT)] };
+    b.set_block(one, vec![tell, Op::Drop(DropReason::Action)], Terminator::Exit);
+    Arc::new(b.finish())
+}
+
+/// Digests, as NORMAL's and P4's learning has them, by both engines: those of a flood fill what there is, and a quiet port's
+/// come through beside them and behind them.
+#[test]
+fn a_flood_of_digests_leaves_a_quiet_port_its_own() {
+    for engine in [EngineKind::Interp, EngineKind::default()] {
+        let program = tells_its_port();
+        let config = switch::Config { program, engine, punt_rate: 1_000_000_000, ..config(1) };
+        let net = Net::with(config, 3);
+        let mut sent = 0;
+        for number in 0..12_000 {
+            sent += u64::from(net.far(1).inject_bytes(&frame(5, number)));
+        }
+        for number in 0..20 {
+            sent += u64::from(net.far(2).inject_bytes(&frame(5, number)));
+        }
+        until("the flood has ended", || balance(&net.switch) == (sent, sent));
+        // Behind the flood, with nobody who took anything.
+        for number in 0..20 {
+            sent += u64::from(net.far(3).inject_bytes(&frame(5, number)));
+        }
+        until("all have ended", || balance(&net.switch) == (sent, sent));
+        let mut by_port = BTreeMap::<u128, u64>::new();
+        while let Some(message) = net.switch.try_message() {
+            let Message::Digest { args, .. } = message else { panic!("a packet") };
+            *by_port.entry(args[0].to_u128().unwrap()).or_default() += 1;
+        }
+        assert_eq!((by_port[&2], by_port[&3]), (20, 20));
+        assert!((1..12_000).contains(&by_port[&1]), "{by_port:?}: the ring has a bound");
+    }
 }

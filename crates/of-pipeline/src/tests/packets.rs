@@ -229,6 +229,30 @@ fn a_flood_of_addresses_at_one_port_leaves_the_stations_of_others() {
     }
 }
 
+/// A burst of addresses that nobody learns in time fills what there is for news of them. Hosts that begin to talk behind it
+/// are learnt all the same.
+#[test]
+fn hosts_behind_a_flood_of_addresses_that_was_too_much_are_learnt() {
+    for engine in [switch::EngineKind::default(), switch::EngineKind::Interp] {
+        let mut bed = Bed::by(engine, super::bed::program(), 3);
+        bed.ok(add(Match::new(), apply([Action::output(PortNo::NORMAL)])));
+        for round in 0..200u64 {
+            let frames: Vec<_> =
+                (0..100).map(|n| frame(2, 0x0200_0100_0000 + round * 100 + n)).collect();
+            bed.burst(1, &frames);
+            // The others' ports are emptied; the agent is not asked.
+            for port in [2, 3] {
+                while bed.taken(port).is_some() {}
+            }
+        }
+        let (a, b) = (0x0200_0000_000a, 0x0200_0000_000b);
+        bed.send(2, &frame(b, a));
+        bed.until("a is learnt", |bed| bed.agent.stations().port(0, a) == Some(2));
+        bed.send(3, &frame(a, b));
+        bed.until("b is learnt", |bed| bed.agent.stations().port(0, b) == Some(3));
+    }
+}
+
 #[test]
 fn standing_alone_the_switch_learns_below_the_entries() {
     let mut bed = Bed::new(3);
