@@ -1,12 +1,14 @@
 //! Warnings of values that are used before they are there.
 //!
-//!     bit<8> x;                          uninitialised: nothing was written on any way to the read
-//!     if (c) { x = 1; }
-//!     m.y = x;                           maybe-uninitialised: on some way
-//!     h.a.setInvalid();
-//!     m.y = h.a.ttl;                     invalid-header; on some way, maybe-invalid-header
-//!     h.a.ttl = 7; h.a.setValid();       written-early
-//!     action f(out bit<8> r) { }         unset-out
+//! ```p4
+//! bit<8> x;                          uninitialised: nothing was written on any way to the read
+//! if (c) { x = 1; }
+//! m.y = x;                           maybe-uninitialised: on some way
+//! h.a.setInvalid();
+//! m.y = h.a.ttl;                     invalid-header; on some way, maybe-invalid-header
+//! h.a.ttl = 7; h.a.setValid();       written-early
+//! action f(out bit<8> r) { }         unset-out
+//! ```
 //!
 //! A forward analysis of each parser, control, function and action, over the typed tree of a program without
 //! errors. What is known at a point ([`state`]) has a few bits for each single value and for each header
