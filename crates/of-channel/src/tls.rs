@@ -270,21 +270,25 @@ mod tests {
         certificates(&path).expect("it is there").remove(0)
     }
 
+    /// What a connection says of a peer that shows a certificate, where an authority is trusted.
+    fn seen(authority: &str, who: &str) -> Result<ServerCertVerified, String> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate(authority)).expect("it is an authority's");
+        let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+        let signed = SignedBy { inner: inner.build().expect("it has roots"), provider };
+        let (name, now) = (server_name("any"), UnixTime::now());
+        let seen = signed.verify_server_cert(&certificate(who), &[], &name, &[], now);
+        seen.map_err(|error| trouble(&std::io::Error::other(error)))
+    }
+
     #[test]
     fn an_authoritys_certificate_is_told_from_ones_own() {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         assert!(is_authority(&certificate("ca.pem"), provider.clone()));
         assert!(!is_authority(&certificate("switch-cert.pem"), provider.clone()));
         // What a connection says of a peer that shows one.
-        let mut roots = RootCertStore::empty();
-        roots.add(certificate("ca.pem")).expect("it is one");
-        let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-        let signed = SignedBy { inner: inner.build().expect("it has roots"), provider };
-        let seen = |who: &str| {
-            let (name, now) = (server_name("any"), UnixTime::now());
-            let seen = signed.verify_server_cert(&certificate(who), &[], &name, &[], now);
-            seen.map_err(|error| trouble(&std::io::Error::other(error)))
-        };
+        let seen = |who: &str| seen("ca.pem", who);
         assert!(seen("switch-cert.pem").is_ok());
         let error = seen("ca.pem").expect_err("it is an authority's");
         assert!(error.contains("a certificate of an authority (CA:TRUE)"), "{error}");
@@ -310,16 +314,7 @@ mod tests {
         let error = own.err().expect("version 1 is not taken").to_string();
         assert!(error.contains("old-cert.pem: an X.509 certificate of version 1"), "{error}");
         // The other side's.
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut roots = RootCertStore::empty();
-        roots.add(certificate("old-authority.pem")).expect("an authority's may be of version 1");
-        let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-        let signed = SignedBy { inner: inner.build().expect("it has roots"), provider };
-        let seen = |who: &str| {
-            let (name, now) = (server_name("any"), UnixTime::now());
-            let seen = signed.verify_server_cert(&certificate(who), &[], &name, &[], now);
-            seen.map_err(|error| trouble(&std::io::Error::other(error)))
-        };
+        let seen = |who: &str| seen("old-authority.pem", who);
         let error = seen("old-cert.pem").expect_err("it is of version 1");
         assert!(
             error.contains("the other side's certificate: an X.509 certificate of version 1"),
