@@ -9,7 +9,6 @@
 //! moves.
 
 use crate::emit::{self, Ended, Env, Gen, UNCUT, packet, trusted};
-use crate::mutant::{Mutant, is_planted};
 use crate::shape::{Read, reads};
 use crate::value::{Adjust, Val, copy_bytes, load_be, store_be, store_pieces};
 use crate::version::{COMMIT_VERSIONS, Know, pick};
@@ -363,9 +362,7 @@ impl<'f, 'p> Gen<'f, 'p> {
                     false => now.differs(&mut self.b, &then),
                 };
                 differs = self.or(&differs, &here);
-                if !is_planted(Mutant::ChecksumDelta) {
-                    adjust.change(&mut self.b, &then, &now, (position % 16) as u32);
-                }
+                adjust.change(&mut self.b, &then, &now, (position % 16) as u32);
             }
             position += u64::from(width);
         }
