@@ -6,7 +6,7 @@
 //! one (the multiple loss ratio search of the IETF's benchmarking group works on the same idea).
 //!
 //! A switch with deep buffers loses nothing for a while at a rate that it cannot forward. So a trial passes only if it came
-//! out as fast as it went in: where latencies grow from quarter to quarter of a trial ([`grows`]), a queue is filling up. That
+//! out as fast as it went in: where the least latency grows in the course of a trial ([`grows`]), a queue is filling up. That
 //! is looked at once more, for twice as long, before it counts. A trial ends early once the queue is plain ([`QUEUE_MAX`]),
 //! and what is left in it is waited for before the next. A rate that is too high by less than [`GROWTH_MIN`] is not seen.
 //!
@@ -215,7 +215,10 @@ pub fn trial_of(capture: &Capture) -> Trial {
     let mut trial = judged(&capture.sent, &capture.received);
     let sent = capture.sent_count().saturating_sub(capture.refused);
     let lost = sent.saturating_sub(capture.received_count() + capture.odd.unreadable);
-    let seconds = capture.sending_ns as f64 / 1e9;
+    // A generator that is late with the first and catches up has sent no more in the trial than it was to.
+    let due = || capture.due.iter().copied().filter(|at| *at > 0);
+    let due_ns = due().max().zip(due().min()).map_or(0, |(last, first)| last - first);
+    let seconds = capture.sending_ns.max(due_ns) as f64 / 1e9;
     trial.offered_pps = sent.saturating_sub(1) as f64 / seconds.max(1e-6);
     trial.lost = lost as f64 / sent.max(1) as f64;
     trial.queues |= capture.queued;
@@ -254,26 +257,19 @@ fn judged(sent: &[u64], received: &[u64]) -> Trial {
     }
 }
 
-/// Whether latencies grow as those of a queue do that fills up: each quarter's median is above the one before, and the
-/// last above the first by [`GROWTH_MIN`] of the time between. By how much they grew. A stall of ours lifts one quarter.
+/// Whether latencies grow as those of a queue do that fills up, and by how much. The least of the last quarter is above
+/// the least of all by [`GROWTH_MIN`] of the time between. A stall of ours only ever adds to latencies. So it hides no
+/// queue, and looks like one only if it lasts for the whole last quarter.
 fn grows(came: &[(u64, u64)], sending_ns: u64) -> (bool, u64) {
     let quarter = came.len() / 4;
     if quarter < 3 {
         return (false, 0);
     }
-    let medians: Vec<u64> = came
-        .chunks(quarter)
-        .take(4)
-        .map(|part| {
-            let mut took: Vec<u64> = part.iter().map(|(s, r)| r.saturating_sub(*s)).collect();
-            let middle = took.len() / 2;
-            *took.select_nth_unstable(middle).1
-        })
-        .collect();
-    let growth = medians[3].saturating_sub(medians[0]);
-    let steps = medians.windows(2).all(|w| w[1].saturating_sub(w[0]) > growth / 6);
-    let least = (sending_ns as f64 * 0.75 * GROWTH_MIN) as u64;
-    (steps && growth > least.max(GROWTH_MIN_NS), growth)
+    let least = |part: &[(u64, u64)]| part.iter().map(|(s, r)| r.saturating_sub(*s)).min();
+    let growth =
+        least(&came[came.len() - quarter..]).zip(least(came)).map_or(0, |(last, all)| last - all);
+    let bound = (sending_ns as f64 * 0.75 * GROWTH_MIN) as u64;
+    (growth > bound.max(GROWTH_MIN_NS), growth)
 }
 
 /// The plan of a trial at a rate, so much longer than the settings say.
@@ -515,6 +511,21 @@ mod tests {
         }
     }
 
+    /// 1,000 a second for 100 ms. The first 20 are late and leave at once with the one behind them.
+    #[test]
+    fn a_late_start_adds_nothing_to_the_rate() {
+        let due: Vec<u64> = (0..100).map(|i| 1_000_000_000 + i * 1_000_000).collect();
+        let sent: Vec<u64> = due.iter().map(|at| *at.max(&due[20])).collect();
+        let received = sent.iter().map(|at| at + 50_000).collect();
+        let sending_ns = sent[99] - sent[0];
+        let capture = Capture { due, sent, received, sending_ns, ..Capture::default() };
+        assert!(
+            (990.0..1001.0).contains(&trial_of(&capture).offered_pps),
+            "{:?}",
+            trial_of(&capture)
+        );
+    }
+
     #[test]
     fn a_stall_of_ours_is_no_queue() {
         let (sent, mut received) = queue(5000.0, 1.0, 1e9, usize::MAX);
@@ -527,6 +538,16 @@ mod tests {
                 .filter(|r| until - 100_000_000 < **r && **r < until)
                 .for_each(|r| *r = until);
             assert!(!judged(&sent, &received).queues, "{end}");
+        }
+        // Nor does one hide a queue, wherever it is.
+        for end in (200..6000).step_by(200) {
+            let (sent, mut received) = queue(6000.0, 1.0, 5000.0, usize::MAX);
+            let until = received[end - 1];
+            received
+                .iter_mut()
+                .filter(|r| until.saturating_sub(100_000_000) < **r && **r < until)
+                .for_each(|r| *r = until);
+            assert!(judged(&sent, &received).queues, "{end}");
         }
         // A long way that is always as long is none either.
         let (sent, mut received) = queue(5000.0, 1.0, 1e9, usize::MAX);
