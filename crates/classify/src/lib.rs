@@ -19,6 +19,9 @@
 //! | [`bit_vectors`] | up to some two thousand, all at once; later ones stand beside | a line for each two bytes of the key and 512 rules |
 //! | [`tuple_space`] | everything; only for few masks | one probe per distinct mask, fewer with early exit |
 //!
+//! Beside them stands [`decision_tree`], for keys that are looked up one at a time and whose fields are read only when asked
+//! for.
+//!
 //! [`Table`] owns one of them, moves its entries when an insert no longer fits, and says why
 //! ([`Choice`]). [`Table::arranged`] is the general form as there is time to choose it for all rules: merged tuples,
 //! cuts or bit vectors, by what lookups take ([`probes`]). `hash`, `range`, `scan` and `tuple_space` keep their rules in the same store, grouped and
@@ -60,6 +63,7 @@ pub mod bit_vectors;
 pub mod choose;
 pub mod classbench;
 pub mod cuts;
+pub mod decision_tree;
 pub mod decomposed;
 pub mod generated;
 pub mod hash;

@@ -12,6 +12,7 @@ mod engine;
 mod index;
 mod step;
 mod structures;
+mod tree;
 mod view;
 
 pub use self::engine::InterpEngine;
@@ -136,7 +137,9 @@ impl Replica {
             Step::Insert(t, entry, seq) => {
                 self.tables[t.index()].insert(&self.program.tables[t.index()], entry, *seq);
             }
-            Step::Modify(t, entry) => self.tables[t.index()].modify(entry),
+            Step::Modify(t, entry) => {
+                self.tables[t.index()].modify(&self.program.tables[t.index()], entry);
+            }
             Step::Delete(t, id) => {
                 self.tables[t.index()].remove(&self.program.tables[t.index()], id.0);
             }
@@ -247,6 +250,14 @@ impl Replica {
         self.tables[table.index()].table.kind()
     }
 
+    /// What serves a table for packets that run one at a time.
+    pub(crate) fn kind_for_one(&self, table: TableId) -> String {
+        match self.tables[table.index()].tree.get() {
+            Some(_) => "a decision tree".to_string(),
+            None => self.kind(table).to_string(),
+        }
+    }
+
     /// How the general form holds a table's entries, if it does.
     pub(crate) fn accounting(&self, table: TableId) -> Option<String> {
         self.tables[table.index()].accounting()
@@ -288,7 +299,8 @@ impl Replica {
     pub(crate) fn memory_bytes(&self, table: TableId) -> usize {
         let index = &self.tables[table.index()];
         let parts: usize = index.parts.iter().map(|part| part.table.memory_bytes()).sum();
-        index.table.memory_bytes() + parts + index.records.memory_bytes()
+        let tree = index.tree.memory_bytes();
+        index.table.memory_bytes() + parts + tree + index.records.memory_bytes()
     }
 
     /// Entries that may match where this is known look at no other fields than the view has.
@@ -340,6 +352,12 @@ impl Replica {
 
     /// Runs packets by this code from now on.
     pub(crate) fn bind_whole(&mut self, code: Option<Arc<jit::whole::Code>>) {
+        // Code that is lacking for a moment will be back.
+        if code.is_some() {
+            for (index, table) in self.tables.iter_mut().zip(&self.program.tables) {
+                index.want_tree(table, true);
+            }
+        }
         self.whole = code;
     }
 }

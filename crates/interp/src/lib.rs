@@ -44,7 +44,7 @@ pub use externs::{Color, Externs, MemoryExterns, NullExterns};
 pub use machine::{Input, Machine, Parsed, Start};
 pub use sink::{Caller, Collect, Packet, Punt, Sink};
 pub use trace::Trace;
-pub use view::{Args, Found, View};
+pub use view::{Args, Found, KeyFields, View};
 
 /// Bounds of one received frame's run; beyond them a copy is dropped.
 pub mod limits {

@@ -31,6 +31,16 @@ pub enum Args<'a> {
     Words(&'a [u64]),
 }
 
+/// The key fields of a packet at a table. What they say is pure, and may be asked in any order, for those fields only
+/// that matter to the lookup.
+pub trait KeyFields {
+    /// The value of the field at a position, right-aligned and big-endian: as many bytes as its width takes.
+    fn bytes(&mut self, at: u16, out: &mut [u8]);
+
+    /// The value of a field of at most 64 bits.
+    fn word(&mut self, at: u16) -> u64;
+}
+
 /// One version of a pipeline.
 pub trait View {
     /// The program. The same `Arc` for as long as the program is the same: the interpreter keeps
@@ -57,9 +67,9 @@ pub trait View {
         })
     }
 
-    /// What a table says of a packet; `key` as above.
-    fn find(&self, table: TableId, key: &mut dyn FnMut(u16, &mut [u8])) -> Found<'_> {
-        let entry = self.lookup_packed(table, key);
+    /// What a table says of a packet.
+    fn find(&self, table: TableId, key: &mut dyn KeyFields) -> Found<'_> {
+        let entry = self.lookup_packed(table, &mut |at, out| key.bytes(at, out));
         let call = entry.map_or_else(|| self.default_action(table), |entry| &entry.action);
         Found { entry: entry.map(|e| e.id), action: call.action, args: Args::Values(&call.args) }
     }

@@ -250,7 +250,7 @@ impl JitEngine {
             let serves = match node(id) {
                 None if behind.as_ref().is_some_and(|behind| behind[id.index()]) => format!(
                     "{} serves; packets come to it only behind what the code for bursts leaves",
-                    replica.kind(id)
+                    replica.kind_for_one(id)
                 ),
                 None if self.code.is_some() => "no packet can reach it".to_string(),
                 Some(node) if node.direct.is_some() => {

@@ -4,6 +4,7 @@
 //! OpenFlow's forty a table uses a few. When an entry uses one more, that table's index is rebuilt.
 
 use super::structures::{KeyLayout, Replacement, StructureChoice, replace};
+use super::tree::Tree;
 use crate::records::Records;
 use crate::samples::Samples;
 use classify::{InsertError, Kind, Layout, Range, Rule, RuleError};
@@ -44,6 +45,8 @@ pub(super) struct Index {
     pub(super) unindexed: Vec<u32>,
     /// Indexes of what is left of the entries where code knows something of the key.
     pub(super) parts: Vec<Part>,
+    /// For packets that run one at a time.
+    pub(super) tree: Tree,
 }
 
 /// An index of what a view leaves of a table's entries.
@@ -106,6 +109,7 @@ impl Index {
             flat: true,
             unindexed: Vec::new(),
             parts: Vec::new(),
+            tree: Tree::default(),
         };
         // A table of exact keys only is looked up by all of them from the start.
         if table.key.iter().all(|k| k.kind == MatchKind::Exact) {
@@ -127,6 +131,8 @@ impl Index {
         let layout = Layout::new(&self.lens).unwrap_or_else(|_| empty_layout());
         self.table = classify::Table::with_kind(layout, forced);
         self.unindexed.clear();
+        // Its keys may be others.
+        self.tree.drop();
         let mut entries: Vec<_> = self.entries.values().cloned().collect();
         entries.sort_by_key(|held| held.seq);
         for held in &entries {
@@ -196,7 +202,11 @@ impl Index {
         let mut parts = std::mem::take(&mut self.parts);
         parts.iter_mut().for_each(|part| self.put(table, part, &held));
         self.parts = parts;
+        if self.tree.get().is_some() {
+            self.tree.insert(&self.rule(table, &held));
+        }
         self.entries.insert(entry.id.0, held);
+        self.grow(table);
     }
 
     /// False: the kind that is forced on the index declines.
@@ -206,6 +216,7 @@ impl Index {
             Ok(_) => {}
             Err(InsertError::Rule(RuleError::RangeLen(_))) => {
                 self.unindexed.push(held.entry.id.0);
+                self.tree.drop();
             }
             Err(InsertError::Declined(_)) => return false,
             Err(error) => panic!("table {}: a verified entry is refused: {error}", table.name),
@@ -213,12 +224,15 @@ impl Index {
         true
     }
 
-    pub(super) fn modify(&mut self, entry: &Arc<Entry>) {
+    pub(super) fn modify(&mut self, table: &Table, entry: &Arc<Entry>) {
+        let in_tree = self.entries.get(&entry.id.0).filter(|_| self.tree.get().is_some());
+        let in_tree = in_tree.map(|held| self.rule(table, held));
         let Some(held) = self.entries.get_mut(&entry.id.0) else { return };
         let record = self.records.acquire(&entry.action);
         self.records.release(held.record);
         (held.entry, held.record) = (entry.clone(), record);
         self.table.set_action(entry.id.0, record);
+        in_tree.iter().for_each(|rule| self.tree.set_action(rule, record));
         for part in &mut self.parts {
             part.table.set_action(entry.id.0, record);
         }
@@ -231,6 +245,9 @@ impl Index {
 
     pub(super) fn remove(&mut self, table: &Table, id: u32) {
         if let Some(held) = self.entries.remove(&id) {
+            if self.tree.get().is_some() {
+                self.tree.remove(&self.rule(table, &held));
+            }
             self.records.release(held.record);
         }
         if self.entries.is_empty() {
@@ -250,7 +267,8 @@ impl Index {
         let mut records: Vec<u32> = self.entries.values().map(|held| held.record).collect();
         records.sort_unstable();
         records.into_iter().for_each(|record| self.records.release(record));
-        let fresh = Index::new(table, self.forced);
+        let mut fresh = Index::new(table, self.forced);
+        fresh.want_tree(table, self.tree.is_wanted());
         let Index { default, records, .. } = std::mem::replace(self, fresh);
         (self.default, self.records) = (default, records);
     }
@@ -301,6 +319,13 @@ impl Index {
             ..Facts::new(&table.name, &shape)
         };
         choose::choose_table(&facts, model, options)
+    }
+
+    /// Entries as rules, in the order in which they came.
+    pub(super) fn rules_in_order(&self, table: &Table) -> Vec<Rule> {
+        let mut entries: Vec<&Held> = self.entries.values().collect();
+        entries.sort_by_key(|held| held.seq);
+        entries.into_iter().map(|held| self.rule(table, held)).collect()
     }
 
     /// Entries, best first.

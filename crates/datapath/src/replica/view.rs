@@ -1,7 +1,7 @@
 //! A replica as the interpreter and code for whole programs see it.
 
 use super::Replica;
-use interp::{Args, Found, View};
+use interp::{Args, Found, KeyFields, View};
 use ir::{
     Action, ActionCall, ActionId, Bits, Entry, EntryId, Group, GroupId, Program, Select, TableId,
     ValueSetId,
@@ -27,9 +27,9 @@ impl View for Replica {
         self.tables[table.index()].lookup_packed(of, key).map(|e| &**e)
     }
 
-    fn find(&self, table: TableId, key: &mut dyn FnMut(u16, &mut [u8])) -> Found<'_> {
+    fn find(&self, table: TableId, key: &mut dyn KeyFields) -> Found<'_> {
         let index = &self.tables[table.index()];
-        let found = index.find(&self.program.tables[table.index()], key);
+        let found = index.find_lazily(&self.program.tables[table.index()], key);
         let (entry, record) = (found.map(|(id, _)| EntryId(id)), found.map_or(0, |(_, r)| r));
         let (action, words) = index.records.what(record);
         Found { entry, action, args: Args::Words(words) }

@@ -9,7 +9,7 @@
 mod groups;
 
 use super::bits;
-use super::code::{ActionCode, Code, How};
+use super::code::{ActionCode, Code, How, KeyCode};
 use super::emit::Buffers;
 use super::eval::Env;
 use super::function::{Site, What, end};
@@ -18,7 +18,7 @@ use super::layout::{Layout, at};
 use super::state::{Copy, Seen, Source, Values};
 use crate::memory::Entry;
 use interp::limits::{CLONE_DEPTH_MAX, COPIES_MAX, PASSES_MAX, REPARSES_MAX};
-use interp::{Args, Caller, Externs, Input, Punt, Sink, Start, View};
+use interp::{Args, Caller, Externs, Input, KeyFields, Punt, Sink, Start, View};
 use ir::op::{CALL_DEPTH_MAX, CALLS_MAX, Guise, ROUNDS_MAX};
 use ir::program::{intrinsic, parser_error};
 use ir::{
@@ -152,6 +152,55 @@ pub(crate) struct Run<'a> {
     output: bool,
     punted: Option<PuntReason>,
     lost: Option<DropReason>,
+}
+
+/// A packet's key fields at a table.
+struct Keys<'k, 'r> {
+    run: &'k mut Run<'r>,
+    copy: &'k mut Copy,
+    keys: &'k [KeyCode],
+    /// Values that some fields have in place of their own.
+    columns: &'k [(u32, Bits)],
+}
+
+impl Keys<'_, '_> {
+    fn instead(&self, at: u16) -> Option<&Bits> {
+        self.columns.iter().find(|(column, _)| *column == u32::from(at)).map(|(_, value)| value)
+    }
+}
+
+impl KeyFields for Keys<'_, '_> {
+    fn bytes(&mut self, at: u16, out: &mut [u8]) {
+        let key = &self.keys[usize::from(at)];
+        // Code writes so many, no more and no less.
+        let out = &mut out[..key.bytes];
+        if let Some(value) = self.instead(at) {
+            return out.copy_from_slice(&value.to_be_bytes());
+        }
+        match key.how {
+            How::Word(word, mask) => {
+                let value = (self.copy.words[word] & mask).to_be_bytes();
+                out.copy_from_slice(&value[8 - out.len()..]);
+            }
+            How::Code(ref entry) => {
+                let to = out.as_mut_ptr().cast::<u64>().cast_const();
+                self.run.enter(self.copy, entry, to);
+            }
+        }
+    }
+
+    #[inline]
+    fn word(&mut self, at: u16) -> u64 {
+        let key = &self.keys[usize::from(at)];
+        match key.how {
+            How::Word(word, mask) if self.columns.is_empty() => self.copy.words[word] & mask,
+            _ => {
+                let mut bytes = [0; 8];
+                self.bytes(at, &mut bytes[..key.bytes]);
+                u64::from_be_bytes(bytes) >> (64 - 8 * key.bytes)
+            }
+        }
+    }
 }
 
 /// The words of arguments.
@@ -347,24 +396,7 @@ impl<'a> Run<'a> {
         });
         let columns = seen.as_ref().map_or(&[][..], |seen| &seen.columns);
         let keys = &code.keys[code.key_of[id.index()]];
-        let mut key = |i: u16, out: &mut [u8]| {
-            let key = &keys[usize::from(i)];
-            // Code writes so many, no more and no less.
-            let out = &mut out[..key.bytes];
-            if let Some((_, value)) = columns.iter().find(|(column, _)| *column == u32::from(i)) {
-                return out.copy_from_slice(&value.to_be_bytes());
-            }
-            match key.how {
-                How::Word(word, mask) => {
-                    let value = (copy.words[word] & mask).to_be_bytes();
-                    out.copy_from_slice(&value[8 - out.len()..]);
-                }
-                How::Code(ref entry) => {
-                    self.enter(copy, entry, out.as_mut_ptr().cast::<u64>().cast_const());
-                }
-            }
-        };
-        let found = view.find(id, &mut key);
+        let found = view.find(id, &mut Keys { run: self, copy, keys, columns });
         if let Some(real) = real {
             copy.set_meta(layout, intrinsic::IN_PORT, real.into());
             copy.guise = seen;
