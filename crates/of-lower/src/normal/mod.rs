@@ -22,6 +22,7 @@
 //! | [`config`] | VLAN modes and mirrors as they are told |
 //! | [`edits`] | what a port does to tags |
 //! | [`mirror`] | copies for mirrors |
+//! | [`protected`] | ports that exchange no packets |
 //! | [`ids`], `declare` | tables and actions |
 //! | [`blocks`] | the blocks of NORMAL |
 
@@ -31,3 +32,4 @@ mod declare;
 pub mod edits;
 pub mod ids;
 pub(crate) mod mirror;
+pub mod protected;
