@@ -8,7 +8,7 @@
 //! tags pushed by one pass. Deeper tags than the parser takes stay in the payload, untouched.
 
 use super::normal::config::{Extras, MIRRORS_MAX, Mirror, VlanSet};
-use super::normal::protected::PortSet;
+use super::normal::port_set::PortSet;
 use super::slots::Slots;
 use contract::ct as tracker;
 use ir::builder::Builder;

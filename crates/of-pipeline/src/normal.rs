@@ -20,15 +20,13 @@ use crate::env::Env;
 use crate::flow::timeout_ns;
 use crate::refusal::Refusal;
 use crate::stage::{Batch, Stage};
+pub use crate::vlans::AGEING_S;
 use crate::vlans::NormalConfig;
 use hashbrown::HashMap;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Update};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use switch::{FairLimit, Switch};
-
-/// A station is forgotten after so long without a packet from it, in seconds (IEEE 802.1Q §8.8.3).
-pub const AGEING_S: u16 = 300;
 
 /// Stations that give way to others, a second and at once, at most.
 const EVICTIONS: u64 = 2000;

@@ -159,8 +159,8 @@ impl Switch for Below {
             | Feature::FloodVlans
             | Feature::MacTableSize
             | Feature::MacAging
-            | Feature::ForwardBpdu => return None,
-            Feature::Address
+            | Feature::ForwardBpdu
+            | Feature::Address
             | Feature::Mtu
             | Feature::Policing
             | Feature::FlowLimit
@@ -447,7 +447,7 @@ impl Switch for Below {
             ("bond", ["show"]) | ("lacp", ["show" | "show-stats"]) => Ok(String::new()),
             ("qos", ["show", interface]) => {
                 let (bridge, told) = self.of_interface(interface)?;
-                Ok(qos::show(&*bridge, interface, told.qos.get(*interface)))
+                Ok(qos::show(&bridge, interface, told.qos.get(*interface)))
             }
             ("qos", ["show-types", interface]) => {
                 self.of_interface(interface)?;

@@ -2,7 +2,7 @@
 
 use control::bridges::Bridge;
 use datapath::policer::Policing;
-use datapath::queues::{LIMIT, QueueConfig, QueuesConfig};
+use datapath::queues::{QueueConfig, QueuesConfig};
 use std::fmt::Write as _;
 use vswitch::desired::interface::Policing as Wanted;
 use vswitch::desired::qos::{QosSettings, QueueSettings};
@@ -123,6 +123,7 @@ pub(super) fn types() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datapath::queues::LIMIT;
     use std::collections::BTreeMap;
 
     fn qos(kind: &str) -> QosSettings {

@@ -123,7 +123,7 @@ impl Writer<'_> {
         }
     }
 
-    fn of_table(&self) -> impl Fn(ir::TableId) -> Option<u8> + 'static {
+    fn of_table(&self) -> impl Fn(ir::TableId) -> Option<u8> + use<> {
         let layout = self.bridge.openflow().map(|openflow| openflow.agent().layout());
         move |table| layout.as_ref()?.flow_table(table)
     }

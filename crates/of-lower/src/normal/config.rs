@@ -1,6 +1,6 @@
 //! What NORMAL and mirrors are told of ports: VLAN modes, and what is copied where.
 
-use super::protected::{PortSet, Reaches};
+use super::port_set::PortSet;
 use ir::BinaryOp;
 use ir::Expr;
 use std::sync::Arc;
@@ -272,6 +272,23 @@ impl Reach {
     }
 }
 
+/// Some of the ports that a flood goes to: for packets of other ports, and for those of protected ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reaches {
+    /// For packets of ports that are not protected.
+    pub open: Reach,
+    /// For those of protected ports.
+    pub protected: Reach,
+}
+
+impl Reaches {
+    /// Of the ports that are selected.
+    pub fn of(selected: impl Iterator<Item = u32> + Clone, protected: &PortSet) -> Reaches {
+        let others = selected.clone().filter(|port| !protected.contains(*port));
+        Reaches { open: Reach::of(selected), protected: Reach::of(others) }
+    }
+}
+
 /// Where a mirror's copies go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MirrorTo {
@@ -373,5 +390,14 @@ mod tests {
         );
         assert!(tunnel.includes(100, 5) && !tunnel.includes(100, 6));
         assert_eq!(PortVlans::trunk([10]).incoming(0), None);
+    }
+
+    #[test]
+    fn packets_of_protected_ports_reach_the_others() {
+        let set: PortSet = [2, 3].into_iter().collect();
+        let reaches = Reaches::of([1, 2, 3].into_iter(), &set);
+        assert_eq!(reaches, Reaches { open: Reach::Several, protected: Reach::Only(1) });
+        let reaches = Reaches::of([2].into_iter(), &set);
+        assert_eq!(reaches, Reaches { open: Reach::Only(2), protected: Reach::None });
     }
 }

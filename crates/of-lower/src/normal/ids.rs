@@ -1,8 +1,7 @@
 //! The tables and actions of NORMAL's VLANs and of mirrors, which are the same in every program.
 
-use super::config::{Block, Incoming, PortVlans};
+use super::config::{Block, Incoming, PortVlans, Reaches};
 use super::edits::Out;
-use super::protected::Reaches;
 use ir::{ActionCall, ActionId, Bits, KeyMatch, Pattern, TableId};
 
 /// Ids of what is there for VLANs and mirrors. Bodies are there in programs that have them; tables, too.

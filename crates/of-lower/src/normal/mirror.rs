@@ -5,9 +5,9 @@
 //! output. A group of ports makes a copy for each, of which none knows of the others: so FLOOD, ALL and NORMAL's
 //! flooding say beforehand which mirrors see one of them.
 
-use super::config::{Mirror, MirrorTo, Reach, VlanSet};
+use super::config::{Mirror, MirrorTo, Reach, Reaches, VlanSet};
 use super::edits;
-use super::protected::{Reaches, from_protected, unless_protected};
+use super::protected::{from_protected, unless_protected};
 use crate::headers::Headers;
 use crate::layout::group_of_mirror;
 use crate::tags::ensure_vlan;

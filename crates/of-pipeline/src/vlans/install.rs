@@ -118,6 +118,9 @@ impl Agent {
         if let Err(refusal) = done {
             let new = std::mem::replace(&mut self.vlans.config, before);
             self.forget_changed(&new);
+            if new.stations != self.vlans.config.stations {
+                self.stations.set_bounds(&self.env, &mut self.stage);
+            }
             return Err(NormalRefusal::Refused(refusal.to_string()));
         }
         Ok(())

@@ -16,12 +16,14 @@
 mod install;
 mod wanted;
 
-use crate::normal::AGEING_S;
 use ir::{CounterId, GroupId};
 use of_lower::normal::config::{Extras, MIRRORS_MAX, PortVlans, VlanSet};
-use of_lower::normal::protected::{BLOCKS_MAX, PortSet};
+use of_lower::normal::port_set::{BLOCKS_MAX, PortSet};
 use std::collections::{BTreeMap, BTreeSet};
 use wanted::{Group, Row};
+
+/// A station is forgotten after so long without a packet from it, in seconds (IEEE 802.1Q §8.8.3).
+pub const AGEING_S: u16 = 300;
 
 /// What NORMAL and mirrors are told.
 #[derive(Clone, Debug, PartialEq, Eq)]

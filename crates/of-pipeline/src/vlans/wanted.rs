@@ -5,9 +5,11 @@ use crate::ports::Ports;
 use ir::{ActionCall, GroupId, KeyMatch, TableId};
 use of_lower::Layout;
 use of_lower::layout::{group_of_flood, group_of_mirror};
-use of_lower::normal::config::{Block, Extras, Incoming, Mirror, MirrorTo, PortVlans, cover};
+use of_lower::normal::config::{
+    Block, Extras, Incoming, Mirror, MirrorTo, PortVlans, Reaches, cover,
+};
 use of_lower::normal::ids::{flood_matches, in_matches};
-use of_lower::normal::protected::{PortSet, Reaches};
+use of_lower::normal::port_set::PortSet;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// An entry of a table.
