@@ -6,6 +6,7 @@ use crate::controller::{Begun, Controllers};
 use crate::dial::default_path;
 use crate::failure::Failure;
 use crate::image::State;
+use crate::normal::learning::Learning;
 use crate::ports::{Opened, Opening, Ports};
 use crate::program::services;
 use crate::protocol::{Reply, Request};
@@ -187,7 +188,9 @@ impl Starting<'_> {
     /// As the only one.
     fn start(&self, begun: Box<dyn Begun + '_>) -> Result<Ready, Failure> {
         // No packet passes before its port's VLANs are known.
-        let waits = !self.config.vlans.is_empty() || !self.config.mirrors.is_empty();
+        let waits = !self.config.vlans.is_empty()
+            || !self.config.mirrors.is_empty()
+            || self.config.learning != Learning::default();
         if waits {
             self.switch.set_receiving(false);
         }

@@ -36,6 +36,7 @@
 //! the control side; every frame that comes in ends as sent, punted, or counted under a reason.
 //! Nothing here knows what OpenFlow or P4 is.
 
+mod bucket;
 pub mod capture;
 pub mod compiled;
 pub mod counts;
@@ -44,6 +45,7 @@ pub mod externs;
 pub mod filetest;
 pub mod meter;
 pub mod notify;
+pub mod policer;
 pub mod ports;
 pub mod program_state;
 pub mod publish;

@@ -3,13 +3,14 @@
 //! Flags are atomics that the control side sets and workers read; counters are per worker, written
 //! by that worker alone and summed by readers.
 
+use crate::policer::Policer;
 use crate::queues::Queues;
 use abi::Live;
 use abi::counters::bump;
 use crossbeam_utils::CachePadded;
 use hashbrown::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// What a worker must know of a port before it uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ impl PortFlags {
     pub const NO_FORWARD: u32 = 4;
     /// Frames leave by egress queues.
     pub const QUEUES: u32 = 8;
+    /// Frames received beyond a rate are dropped.
+    pub const POLICED: u32 = 16;
 
     /// All of these bits are set.
     pub fn has(self, bits: u32) -> bool {
@@ -163,6 +166,7 @@ pub struct PortShared {
     flags: AtomicU32,
     /// For the control side; workers are given theirs.
     queues: Mutex<Option<Arc<Queues>>>,
+    policer: RwLock<Option<Arc<Policer>>>,
     cells: Box<[CachePadded<PortCell>]>,
     /// Where tables of ports that have this one keep whether it is live.
     live: Mutex<Vec<Arc<Live>>>,
@@ -178,6 +182,7 @@ impl PortShared {
             name: name.to_string(),
             flags: AtomicU32::new(flags),
             queues: Mutex::new(None),
+            policer: RwLock::new(None),
             cells: (0..workers).map(|_| CachePadded::new(PortCell::default())).collect(),
             live: Mutex::default(),
             late: [const { AtomicU64::new(0) }; ir::DropReason::COUNT],
@@ -224,6 +229,18 @@ impl PortShared {
         *self.queues.lock().unwrap_or_else(PoisonError::into_inner) = queues;
     }
 
+    /// The policer of what is received, if there is one.
+    pub fn policer(&self) -> Option<Arc<Policer>> {
+        self.policer.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets it; the control side alone calls it.
+    pub fn set_policer(&self, policer: Option<Arc<Policer>>) {
+        let any = policer.is_some();
+        *self.policer.write().unwrap_or_else(PoisonError::into_inner) = policer;
+        self.set_flag(PortFlags::POLICED, any);
+    }
+
     /// The counters of one worker.
     #[inline]
     pub fn cell(&self, worker: usize) -> &PortCell {
@@ -264,7 +281,7 @@ impl PortShared {
                 sum.drops.push((reason.word(), n));
                 if is_egress(*reason) {
                     sum.tx_dropped += n;
-                } else if *reason == ir::DropReason::PortNoReceive {
+                } else if is_ingress(*reason) {
                     sum.rx_dropped += n;
                 }
             }
@@ -283,6 +300,11 @@ impl PortShared {
         }
         sum
     }
+}
+
+/// Reasons for which a frame is dropped before the pipeline sees it.
+fn is_ingress(reason: ir::DropReason) -> bool {
+    matches!(reason, ir::DropReason::PortNoReceive | ir::DropReason::Policed)
 }
 
 /// Reasons that are counted at the port a copy was to leave by.

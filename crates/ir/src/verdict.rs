@@ -77,6 +77,8 @@ reasons! {
         FragmentLost = "fragment_lost", "An IP fragment that waited for its datagram's first, which did not come in time, or for which there was no room.";
         VlanNotAllowed = "vlan_not_allowed", "NORMAL: the frame's VLAN is none of the port's that it came in by.";
         MirrorPort = "mirror_port", "NORMAL: it came in by a mirror's port.";
+        Policed = "policed", "The port receives more than its ingress policing allows.";
+        ProtectedPort = "protected_port", "It came in by a protected port, and only others of these would have got it.";
     }
 }
 

@@ -44,6 +44,7 @@ impl NewBridge {
             snoop: self.snoop.map(absolute).transpose()?,
             fail_mode: self.fail_mode,
             protocols: self.protocols,
+            normal: self.normal,
         })
     }
 }

@@ -218,6 +218,9 @@ pub(crate) struct NewBridge {
     /// OpenFlow versions to speak, separated by commas
     #[arg(long, value_name = "LIST")]
     pub(crate) protocols: Option<String>,
+    /// How NORMAL learns and floods: flood-vlans=N,N, mac-table-size=N, mac-aging-time=SECONDS, forward-bpdu
+    #[arg(long, value_name = "WORD...")]
+    pub(crate) normal: Option<String>,
 }
 
 /// `millrace port`.
@@ -243,7 +246,7 @@ pub(crate) enum PortCommand {
         /// As for `run --port`
         #[arg(required = true, value_name = "[NAME[:NUMBER]=]SPEC")]
         ports: Vec<String>,
-        /// VLANs of all of them under NORMAL: vlan=N, trunk=N,N, with mode=, cvlans=, tag-type=, priority-tags=
+        /// VLANs of all of them under NORMAL: vlan=N, trunk=N,N, with mode=, cvlans=, tag-type=, priority-tags=, protected
         #[arg(long, value_name = "WORDS")]
         vlan: Option<String>,
     },
@@ -251,7 +254,7 @@ pub(crate) enum PortCommand {
     Vlan {
         /// By name
         port: String,
-        /// vlan=N, trunk=N,N, with mode=, cvlans=, tag-type=, priority-tags=; trunk for all VLANs
+        /// vlan=N, trunk=N,N, with mode=, cvlans=, tag-type=, priority-tags=, protected; trunk for all VLANs
         words: String,
     },
     /// Remove ports

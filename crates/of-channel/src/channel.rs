@@ -13,6 +13,7 @@
 
 use crate::config::{ChannelError, Config};
 use crate::connection::{Closed, Connection};
+use crate::contact::Contact;
 use crate::listener::Listener;
 use crate::places::{Seat, Source};
 use crate::queue::queue;
@@ -23,6 +24,7 @@ use crate::tls::{Tls, server_name, trouble};
 use crate::trouble::{Said, Trouble};
 use of_pipeline::Agent;
 use openflow::{ControllerStatus, Version};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use switch::Switch;
@@ -58,7 +60,7 @@ pub struct Channel {
 pub struct Bound {
     runtime: tokio::runtime::Runtime,
     tls: Option<Arc<Tls>>,
-    listeners: Vec<(Listener, Origin)>,
+    listeners: Vec<(Listener, Origin, String)>,
     listening: Vec<Listen>,
     config: Config,
 }
@@ -92,7 +94,7 @@ impl Bound {
             if origin == Origin::Accepted {
                 listening.push(actual);
             }
-            listeners.push((listener, origin));
+            listeners.push((listener, origin, listen.to_string()));
         }
         Ok(Bound { runtime, tls, listeners, listening, config })
     }
@@ -162,6 +164,11 @@ impl Channel {
         self.shared.controllers()
     }
 
+    /// What has become of attempts to reach each controller of the configuration, by target.
+    pub fn contacts(&self) -> BTreeMap<String, Contact> {
+        self.shared.contacts.all()
+    }
+
     /// Versions of the controllers that are connected now.
     pub fn connected(&self) -> Vec<Version> {
         self.shared.versions()
@@ -189,13 +196,14 @@ fn spawn(
 
 async fn serve_all(
     shared: Arc<Shared>,
-    listeners: Vec<(Listener, Origin)>,
+    listeners: Vec<(Listener, Origin, String)>,
     tls: Option<Arc<Tls>>,
     mut stop: watch::Receiver<bool>,
 ) {
     let mut accepting = tokio::task::JoinSet::new();
-    for (listener, origin) in listeners {
-        accepting.spawn(accept(shared.clone(), listener, origin, tls.clone(), stop.clone()));
+    for (listener, origin, place) in listeners {
+        let to = (origin, place);
+        accepting.spawn(accept(shared.clone(), listener, to, tls.clone(), stop.clone()));
     }
     for target in shared.config.controllers.clone() {
         tokio::spawn(pursue(shared.clone(), target, tls.clone(), stop.clone()));
@@ -216,9 +224,9 @@ async fn pursue(
     tls: Option<Arc<Tls>>,
     stop: watch::Receiver<bool>,
 ) {
-    let connector = tls.and_then(|tls| tls.connector.clone()).filter(|_| target.tls);
-    let mut target = Reach { shared: shared.clone(), target, connector, trouble: None };
-    let mut backoff = Backoff::new(shared.config.backoff_max);
+    let tls = tls.filter(|_| target.tls);
+    let mut target = Reach { shared: shared.clone(), target, tls, trouble: None };
+    let mut backoff = Backoff::new(shared.config.backoff(&target.target.to_string()));
     while !*stop.borrow() {
         let (told, main) = watch::channel(None);
         let (end, ended) = watch::channel(false);
@@ -249,7 +257,7 @@ async fn attend(
         Err(_) => return,
     };
     let Some(main) = main else { return };
-    let mut backoff = Backoff::new(target.shared.config.backoff_max);
+    let mut backoff = Backoff::new(target.shared.config.backoff(&target.target.to_string()));
     while !*ended.borrow() {
         if target.shared.agreed(main).is_none() {
             tokio::time::sleep(TICK).await;
@@ -272,16 +280,16 @@ async fn attend(
 struct Reach {
     shared: Arc<Shared>,
     target: Target,
-    connector: Option<tokio_rustls::TlsConnector>,
+    tls: Option<Arc<Tls>>,
     trouble: Option<Trouble>,
 }
 
 impl Clone for Reach {
     /// For another connection, whose troubles are its own.
     fn clone(&self) -> Reach {
-        let Reach { shared, target, connector, .. } = self;
-        let (shared, target, connector) = (shared.clone(), target.clone(), connector.clone());
-        Reach { shared, target, connector, trouble: None }
+        let Reach { shared, target, tls, .. } = self;
+        let (shared, target, tls) = (shared.clone(), target.clone(), tls.clone());
+        Reach { shared, target, tls, trouble: None }
     }
 }
 
@@ -294,12 +302,17 @@ impl Reach {
         until: watch::Receiver<bool>,
         told: Option<&watch::Sender<Option<ConnectionId>>>,
     ) -> bool {
-        let Reach { shared, target, connector, .. } = self.clone();
+        let Reach { shared, target, tls, .. } = self.clone();
+        let connector = tls.as_ref().and_then(|tls| Some(tls.connector.as_ref()?.now()));
+        let (place, configured) = (target.to_string(), origin == Origin::Configured);
+        if configured {
+            shared.contacts.change(&place, Contact::tries);
+        }
         let attempt = TcpStream::connect((target.host.as_str(), target.port));
         let stream = match tokio::time::timeout(CONNECT_TIMEOUT, attempt).await {
             Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return self.failed(&error.to_string()),
-            Err(_) => return self.failed(&timed_out()),
+            Ok(Err(error)) => return self.failed(origin, &error.to_string()),
+            Err(_) => return self.failed(origin, &timed_out()),
         };
         without_delay(&stream);
         let peer = match origin {
@@ -308,15 +321,18 @@ impl Reach {
         };
         let before = self.trouble.as_ref().map(|t| t.so_far(std::time::Instant::now()));
         let served = match connector {
-            None => serve(&shared, stream, peer, origin, until, (told, before)).await,
+            None => serve(&shared, stream, (peer, &place), origin, until, (told, before)).await,
             Some(connector) => {
                 let shakes = connector.connect(server_name(&target.host), stream);
                 match tokio::time::timeout(CONNECT_TIMEOUT, shakes).await {
                     Ok(Ok(stream)) => {
-                        serve(&shared, stream, peer, origin, until, (told, before)).await
+                        let who = (peer, place.as_str());
+                        serve(&shared, stream, who, origin, until, (told, before)).await
                     }
-                    Ok(Err(error)) => return self.failed(&format!("TLS: {}", trouble(&error))),
-                    Err(_) => return self.failed(&format!("TLS: {}", timed_out())),
+                    Ok(Err(error)) => {
+                        return self.failed(origin, &format!("TLS: {}", trouble(&error)));
+                    }
+                    Err(_) => return self.failed(origin, &format!("TLS: {}", timed_out())),
                 }
             }
         };
@@ -329,13 +345,17 @@ impl Reach {
                 self.reached();
                 false
             }
-            Served::Never(closed) => self.failed(&format!("connected, but {closed}")),
+            Served::Never(closed) => self.failed(origin, &format!("connected, but {closed}")),
         }
     }
 
     /// An attempt failed, which is said unless it was a short while ago.
-    fn failed(&mut self, cause: &str) -> bool {
+    fn failed(&mut self, origin: Origin, cause: &str) -> bool {
         self.shared.switch.tally("controller_attempts_failed", 1);
+        let now = std::time::Instant::now();
+        if origin == Origin::Configured {
+            self.shared.contacts.change(&self.target.to_string(), |one| one.ended(cause, now));
+        }
         if let Some(said) = Trouble::failed(&mut self.trouble, cause, std::time::Instant::now()) {
             tracing::warn!(
                 controller = %self.target,
@@ -373,22 +393,30 @@ enum Served {
 async fn serve(
     shared: &Arc<Shared>,
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    peer: String,
+    (peer, place): (String, &str),
     origin: Origin,
     stop: watch::Receiver<bool>,
     (told, before): (Option<&watch::Sender<Option<ConnectionId>>>, Option<Said>),
 ) -> Served {
     let (sender, receiver) = queue();
-    let id = shared.arrived(origin, peer.clone(), sender);
+    let id = shared.arrived(origin, peer.clone(), place, sender);
     if let Some(told) = told {
         told.send_replace(Some(id));
     }
     let mut connection =
-        Connection::new(id, origin, peer.clone(), stream, shared.clone(), receiver, stop);
+        Connection::new(id, origin, peer.clone(), stream, (shared.clone(), place), receiver, stop);
     connection.before = before;
     let started = Instant::now();
     let (closed, version) = connection.serve().await;
     shared.left(id);
+    if origin == Origin::Configured && version.is_some() {
+        let why = match &closed {
+            // As Open vSwitch says it.
+            Closed::Peer => "End of file".to_owned(),
+            closed => closed.to_string(),
+        };
+        shared.contacts.change(place, |one| one.ended(&why, std::time::Instant::now()));
+    }
     tracing::info!(%peer, reason = %closed, "disconnected");
     match version {
         None => Served::Never(closed),
@@ -401,7 +429,7 @@ async fn serve(
 async fn accept(
     shared: Arc<Shared>,
     listener: Listener,
-    origin: Origin,
+    (origin, place): (Origin, String),
     tls: Option<Arc<Tls>>,
     stop: watch::Receiver<bool>,
 ) {
@@ -411,17 +439,19 @@ async fn accept(
             Listener::Tcp(l) => l.accept().await.map(|(stream, peer)| {
                 without_delay(&stream);
                 let source = peer.ip().into();
-                admit(&shared, stream, (format!("tcp:{peer}"), source), origin, &stop);
+                let who = (format!("tcp:{peer}"), place.clone(), source);
+                admit(&shared, stream, who, origin, &stop);
             }),
             Listener::Tls(l) => l.accept().await.map(|(stream, peer)| {
                 without_delay(&stream);
                 if let Some(tls) = &tls {
                     let source = peer.ip().into();
-                    admit_tls(&shared, tls, stream, (format!("pssl:{peer}"), source), &stop);
+                    let who = (format!("pssl:{peer}"), place.clone(), source);
+                    admit_tls(&shared, tls, stream, who, &stop);
                 }
             }),
             Listener::Unix { listener: l, .. } => l.accept().await.map(|(stream, _)| {
-                let peer = ("unix".to_string(), Source::Unix);
+                let peer = ("unix".to_string(), place.clone(), Source::Unix);
                 admit(&shared, stream, peer, origin, &stop);
             }),
         };
@@ -453,14 +483,14 @@ fn seat(shared: &Shared, peer: &str, source: Source) -> Option<Seat> {
 fn admit(
     shared: &Arc<Shared>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    (peer, source): (String, Source),
+    (peer, place, source): (String, String, Source),
     origin: Origin,
     stop: &watch::Receiver<bool>,
 ) {
     let Some(seat) = seat(shared, &peer, source) else { return };
     let (shared, stop) = (shared.clone(), stop.clone());
     tokio::spawn(async move {
-        serve(&shared, stream, peer, origin, stop, (None, None)).await;
+        serve(&shared, stream, (peer, &place), origin, stop, (None, None)).await;
         drop(seat);
     });
 }
@@ -470,7 +500,7 @@ fn admit_tls(
     shared: &Arc<Shared>,
     tls: &Arc<Tls>,
     stream: TcpStream,
-    (peer, source): (String, Source),
+    (peer, place, source): (String, String, Source),
     stop: &watch::Receiver<bool>,
 ) {
     let Some(seat) = seat(shared, &peer, source) else { return };
@@ -479,7 +509,8 @@ fn admit_tls(
         let shakes = tokio::time::timeout(CONNECT_TIMEOUT, acceptor.accept(stream)).await;
         match shakes {
             Ok(Ok(stream)) => {
-                serve(&shared, stream, peer, Origin::Accepted, stop, (None, None)).await;
+                let who = (peer, place.as_str());
+                serve(&shared, stream, who, Origin::Accepted, stop, (None, None)).await;
             }
             Ok(Err(error)) => tracing::warn!(%peer, error = trouble(&error), "no TLS"),
             Err(_) => tracing::warn!(%peer, "no TLS: timed out"),

@@ -1,9 +1,11 @@
 //! What a channel is told: controllers, listeners, bounds, keys.
 
+use crate::bootstrap::Connector;
 use crate::rate::Rate;
 use crate::target::{Listen, Target};
 use crate::tls::{Tls, TlsError, TlsFiles};
 use openflow::{Version, VersionSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,6 +28,17 @@ pub enum FailMode {
     Secure,
     /// Also learns and forwards as an ordinary bridge what no entry of table 0 matches.
     Standalone,
+}
+
+/// What is said of one controller where it differs from the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Own {
+    /// In place of [`Config::backoff_max`].
+    pub backoff_max: Option<Duration>,
+    /// In place of [`Timing::probe`].
+    pub probe: Option<Duration>,
+    /// In place of [`Config::packet_in_rate`].
+    pub packet_in_rate: Option<Rate>,
 }
 
 /// What the channel does.
@@ -55,6 +68,8 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// Packet-ins for each controller; none for no limit but what the switch punts.
     pub packet_in_rate: Option<Rate>,
+    /// What differs for some, by target or listener as they are written.
+    pub own: BTreeMap<String, Own>,
 }
 
 impl Default for Config {
@@ -72,6 +87,7 @@ impl Default for Config {
             timing: Timing { probe: Duration::from_secs(5) },
             tls: None,
             packet_in_rate: None,
+            own: BTreeMap::new(),
         }
     }
 }
@@ -94,6 +110,21 @@ pub enum ChannelError {
 }
 
 impl Config {
+    /// How long a controller of this target or listener may be silent.
+    pub(crate) fn probe(&self, place: &str) -> Duration {
+        self.own.get(place).and_then(|own| own.probe).unwrap_or(self.timing.probe)
+    }
+
+    /// The longest pause between attempts to reach it.
+    pub(crate) fn backoff(&self, place: &str) -> Duration {
+        self.own.get(place).and_then(|own| own.backoff_max).unwrap_or(self.backoff_max)
+    }
+
+    /// The limit of its packet-ins.
+    pub(crate) fn rate(&self, place: &str) -> Option<Rate> {
+        self.own.get(place).and_then(|own| own.packet_in_rate).or(self.packet_in_rate)
+    }
+
     /// Tells what would stop a channel from starting, as far as that can be told without taking anybody's place:
     /// keys and certificates, addresses that this machine does not have, files in the place of sockets.
     pub fn check(&self) -> Result<(), ChannelError> {
@@ -118,6 +149,13 @@ impl Config {
                 let text = ", and --ca-cert if controllers are to show certificates";
                 return Err(ChannelError::NoTls(listen.to_string(), text));
             }
+        }
+        let connector = tls.as_ref().and_then(|tls| tls.connector.as_ref());
+        if connector.is_some_and(Connector::bootstraps)
+            && let Some(listen) = self.listeners.iter().find(|l| matches!(l, Listen::Tls { .. }))
+        {
+            let text = ", and --ca-cert, which is not there yet: whoever connects is not believed";
+            return Err(ChannelError::NoTls(listen.to_string(), text));
         }
         for target in self.controllers.iter().filter(|target| target.tls) {
             if tls.as_ref().is_none_or(|tls| tls.connector.is_none()) {

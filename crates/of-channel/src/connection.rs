@@ -126,6 +126,8 @@ pub(crate) struct Connection<S> {
     pub(crate) before: Option<Said>,
     /// It has more requests than its last turn had time for.
     busy: Option<Place>,
+    /// How long the peer may be silent.
+    probe: Duration,
     reader: ReadHalf<S>,
     writer: WriteHalf<S>,
     queue: Receiver,
@@ -147,7 +149,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         origin: Origin,
         peer: String,
         stream: S,
-        shared: Arc<Shared>,
+        (shared, place): (Arc<Shared>, &str),
         queue: Receiver,
         stop: watch::Receiver<bool>,
     ) -> Self {
@@ -155,6 +157,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let (reader, writer) = tokio::io::split(stream);
         let budget = Budget::new(shared.bundled.clone(), shared.config.bundles_bytes_max);
         let bundles = Bundles::new(budget);
+        let probe = shared.config.probe(place);
         let main = if let Origin::Auxiliary { main, .. } = origin { main } else { id };
         Connection {
             id,
@@ -169,6 +172,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             listing: None,
             before: None,
             busy: None,
+            probe,
             bundles,
             tables: None,
             table_ids: false,
@@ -194,7 +198,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     async fn rounds(&mut self) -> Closed {
-        let probe = self.shared.config.timing.probe.min(PROBE_MAX);
+        let probe = self.probe.min(PROBE_MAX);
         let mut heard = Instant::now();
         // When the echo request was sent that no answer came to yet.
         let mut probed: Option<Instant> = None;

@@ -21,6 +21,8 @@
 //! | `changes` | what requests change, in the words of the log |
 //! | `monitors` | flow monitors, and what they are told |
 //! | `status` | what controllers are told of each other |
+//! | [`contact`] | what has become of attempts to reach each controller |
+//! | `bootstrap` | an authority that is believed once |
 //! | `trouble` | controllers that are not reached, said now and then |
 //! | `places` | how many may connect, in all and of each source |
 //! | [`rate`] | limits of packet-ins |
@@ -35,11 +37,13 @@
 //! Checked by: `tests/`, against a controller that speaks through [`openflow`]'s codec, and against
 //! `ovs-ofctl` where that is installed.
 
+mod bootstrap;
 mod bundles;
 mod changes;
 pub mod channel;
 pub mod config;
 pub mod connection;
+pub mod contact;
 mod listener;
 mod monitors;
 mod output;
@@ -56,7 +60,8 @@ mod trouble;
 pub mod unix;
 
 pub use channel::{Bound, Channel};
-pub use config::{ChannelError, Config, FailMode};
+pub use config::{ChannelError, Config, FailMode, Own};
+pub use contact::{Contact, Phase};
 pub use rate::Rate;
 pub use target::{Listen, Target, TargetError};
 pub use tls::{TlsError, TlsFiles};

@@ -5,6 +5,7 @@
 //! `spreading` keeps events in order, as two threads collect them.
 
 use crate::config::{Config, FailMode};
+use crate::contact::Contacts;
 use crate::monitors::{Monitors, WAITING_MAX, messages};
 use crate::places::Places;
 use crate::queue::{Queued, Sender, Told};
@@ -20,6 +21,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 use switch::{FairLimit, Switch};
 
 /// Message types up to this number are those that any version may send to any other: hello, error,
@@ -99,6 +101,8 @@ pub(crate) struct Shared {
     packet_ins_dropped: AtomicU64,
     /// For those who connect.
     pub(crate) places: Places,
+    /// Controllers of the configuration.
+    pub(crate) contacts: Contacts,
     /// Bytes of messages in all bundles.
     pub(crate) bundled: Arc<AtomicUsize>,
     busy: Arc<AtomicUsize>,
@@ -146,6 +150,7 @@ impl Shared {
             snoopers: AtomicUsize::new(0),
             next_id: AtomicU64::new(1),
             packet_ins_dropped: AtomicU64::new(0),
+            contacts: Contacts::default(),
             bundled: Arc::default(),
             busy: Arc::default(),
             controllers_there: AtomicBool::new(false),
@@ -178,7 +183,13 @@ impl Shared {
     }
 
     /// A connection is there, and will shake hands.
-    pub(crate) fn arrived(&self, origin: Origin, peer: String, queue: Sender) -> ConnectionId {
+    pub(crate) fn arrived(
+        &self,
+        origin: Origin,
+        peer: String,
+        place: &str,
+        queue: Sender,
+    ) -> ConnectionId {
         // Relaxed, here and below: the numbers guard nothing.
         let id = ConnectionId(self.next_id.fetch_add(1, Ordering::Relaxed));
         lock(&self.members).insert(
@@ -192,7 +203,7 @@ impl Shared {
                 controller_id: 0,
                 limit: self
                     .config
-                    .packet_in_rate
+                    .rate(place)
                     .map(|rate| RefCell::new(rate.limit(self.switch.now_ns()))),
             },
         );
@@ -206,6 +217,9 @@ impl Shared {
     pub(crate) fn joined(&self, id: ConnectionId, version: Version) {
         let origin = lock(&self.members).get_mut(&id).map(|member| {
             member.version = Some(version);
+            if member.origin == Origin::Configured {
+                self.contacts.change(&member.peer, |one| one.is_there(Instant::now()));
+            }
             member.origin
         });
         if origin.is_some_and(|o| matches!(o, Origin::Configured | Origin::Accepted)) {

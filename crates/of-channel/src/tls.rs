@@ -6,6 +6,7 @@
 //! Without one a listener asks for no certificate, and no connection is made: who answers could be
 //! anybody. TLS 1.2 and 1.3; the cryptography is rustls's, with ring.
 
+use crate::bootstrap::{Bootstrap, Connector};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
@@ -18,7 +19,7 @@ use rustls::{
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_rustls::TlsAcceptor;
 
 /// Files in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// The authority's that signs controllers' certificates.
     pub ca_cert: Option<PathBuf>,
+    /// While that file is not there, the first controller that is reached shows it, and it is kept there.
+    pub bootstrap: bool,
 }
 
 /// Why TLS cannot be.
@@ -69,7 +72,7 @@ pub enum TlsError {
 pub(crate) struct Tls {
     pub(crate) acceptor: TlsAcceptor,
     /// None without an authority.
-    pub(crate) connector: Option<TlsConnector>,
+    pub(crate) connector: Option<Connector>,
     /// The switch's own certificate is an authority's: others may refuse it.
     pub(crate) own_is_authority: bool,
 }
@@ -110,7 +113,7 @@ impl TlsFiles {
         let text =
             "without an authority no connection is made: who answers could be anybody".to_string();
         let connector = connector.ok_or(TlsError::Authority { path, text })?;
-        Ok(connector.config().clone())
+        Ok(connector.now().config().clone())
     }
 
     /// What one who listens needs.
@@ -140,8 +143,11 @@ impl Tls {
             })
         };
         let refused = |source| TlsError::Refused { path: files.certificate.clone(), source };
+        let is_missing = |path: &PathBuf| files.bootstrap && !path.exists();
+        let bootstrap = files.ca_cert.as_ref().filter(|path| is_missing(path));
         let roots = match &files.ca_cert {
             None => None,
+            Some(_) if bootstrap.is_some() => None,
             Some(path) => {
                 let mut roots = RootCertStore::empty();
                 for certificate in certificates(path)? {
@@ -171,7 +177,20 @@ impl Tls {
         let own_is_authority = is_authority(&chain[0], provider.clone());
         let server = server.with_single_cert(chain.clone(), key()?).map_err(refused)?;
         let connector = match roots {
-            None => None,
+            None => match bootstrap {
+                None => None,
+                Some(path) => {
+                    let verifier = Arc::new(Bootstrap::new(path, provider.clone()));
+                    let client = ClientConfig::builder_with_provider(provider)
+                        .with_safe_default_protocol_versions()
+                        .map_err(refused)?
+                        .dangerous()
+                        .with_custom_certificate_verifier(verifier)
+                        .with_client_auth_cert(chain, key()?)
+                        .map_err(refused)?;
+                    Some(Connector::new(client, Some(files.clone())))
+                }
+            },
             Some((path, roots)) => {
                 let inner = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
                     .build()
@@ -183,7 +202,7 @@ impl Tls {
                     .with_custom_certificate_verifier(Arc::new(SignedBy { inner, provider }))
                     .with_client_auth_cert(chain, key()?)
                     .map_err(refused)?;
-                Some(TlsConnector::from(Arc::new(client)))
+                Some(Connector::new(client, None))
             }
         };
         let acceptor = TlsAcceptor::from(Arc::new(server));
@@ -308,6 +327,7 @@ mod tests {
             certificate: tests_file(certificate),
             private_key: tests_file(key),
             ca_cert: Some(tests_file(ca)),
+            bootstrap: false,
         };
         // One's own.
         let own = Tls::load(&files("old-cert.pem", "old-privkey.pem", "ca.pem"));

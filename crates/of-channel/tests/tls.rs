@@ -30,6 +30,7 @@ fn files(who: &str, ca: Option<&str>) -> TlsFiles {
         private_key: file(&format!("{who}-privkey.pem")),
         certificate: file(&format!("{who}-cert.pem")),
         ca_cert: ca.map(file),
+        bootstrap: false,
     }
 }
 

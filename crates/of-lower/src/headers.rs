@@ -7,7 +7,8 @@
 //! Stacks have more room than the parser fills ([`VLAN_PARSED`], [`MPLS_PARSED`]): the rest is for
 //! tags pushed by one pass. Deeper tags than the parser takes stay in the payload, untouched.
 
-use super::normal::config::{Extras, MIRRORS_MAX, Mirror};
+use super::normal::config::{Extras, MIRRORS_MAX, Mirror, VlanSet};
+use super::normal::port_set::PortSet;
 use super::slots::Slots;
 use contract::ct as tracker;
 use ir::builder::Builder;
@@ -166,6 +167,14 @@ headers! {
     flood_class: MetaId,
     /// A tunnel has put its tag in front of another one.
     tag_pushed: MetaId,
+    /// Nothing went to a port, since the packet came in by another protected one.
+    withheld: MetaId,
+    /// Ports that exchange no packets.
+    protected: PortSet,
+    /// VLANs in which NORMAL neither learns nor asks where stations are.
+    flood_vlans: VlanSet,
+    /// NORMAL forwards frames to addresses that are reserved for bridges.
+    forwards_bpdu: bool,
     /// The program's mirrors.
     mirrors: Arc<[Mirror]>,
     /// The counters of mirrors.
@@ -373,6 +382,7 @@ impl Headers {
         let flood_class = b.meta("of.flood_class", 32);
         let tag_pushed = b.meta("of.tag_pushed", 1);
         let kept_queue = b.meta("of.kept_queue", 32);
+        let withheld = b.meta("of.withheld", 1);
         let mirror_counter = match mirrors.is_empty() {
             true => 0,
             false => b.counter("mirrors", MIRRORS_MAX as u32),
@@ -518,6 +528,10 @@ impl Headers {
             mirrored,
             flood_class,
             tag_pushed,
+            withheld,
+            protected: extras.protected.clone(),
+            flood_vlans: extras.flood_vlans.clone(),
+            forwards_bpdu: extras.forwards_bpdu,
             mirrors,
             mirror_counter,
             vlan_tags: extras.tags().unwrap_or(0),

@@ -11,6 +11,7 @@ use super::fields::write_ether_type;
 use super::headers::{Headers, VLAN_MAX};
 use super::layout::{GROUP_ALL, GROUP_FLOOD, Layout};
 use super::normal::mirror;
+use super::normal::protected::unless_protected;
 use super::slots::Kind;
 pub use super::tags::{ensure_vlan, pop_vlan, push_vlan};
 use ir::program::intrinsic;
@@ -81,8 +82,8 @@ fn send(to: Expr, h: &Headers) -> Vec<Op> {
         return vec![send_unmirrored(to, h)];
     }
     let mut ops = mirror::leaving(h, &to);
-    ops.push(send_unmirrored(to, h));
-    ops
+    ops.push(send_unmirrored(to.clone(), h));
+    unless_protected(h, &to, ops)
 }
 
 /// The same without the copies of mirrors.
@@ -113,7 +114,11 @@ pub fn output_of_set(h: &Headers, normal: BlockId) -> Op {
         Some(_) => Op::If {
             condition: Expr::meta(h.egress_passes).eq(Expr::int(0, 8)),
             then: vec![output_last(h, to.clone(), max_len, PuntReason::ActionSet, normal)],
-            or_else: mirror::leaving(h, &to).into_iter().chain([Op::Output { port: to }]).collect(),
+            or_else: {
+                let mut ops = mirror::leaving(h, &to);
+                ops.push(Op::Output { port: to.clone() });
+                unless_protected(h, &to, ops)
+            },
         },
     }
 }
@@ -252,7 +257,11 @@ pub fn output_named(h: &Headers, to: Expr, max_len: Expr, normal: Op) -> Op {
 pub fn drop_unless_set(layout: &Layout) -> Op {
     let unset = Expr::meta(layout.slots.present).eq(Expr::int(0, 64));
     let suppressed = Expr::meta(layout.headers.suppressed);
-    when(unset.and(suppressed.not()), vec![Op::Drop(DropReason::Action)])
+    let mut condition = unset.and(suppressed.not());
+    if !layout.headers.protected.is_empty() {
+        condition = condition.and(Expr::meta(layout.headers.withheld).not());
+    }
+    when(condition, vec![Op::Drop(DropReason::Action)])
 }
 
 /// Runs the entries of a table on the packet (Open vSwitch's `resubmit`), by its own port or another.

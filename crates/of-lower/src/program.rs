@@ -28,6 +28,7 @@ use super::layout::{LEARN_VALUES, Layout};
 use super::normal::blocks::{Behind, NormalBlocks, StationTables};
 use super::normal::config::Extras;
 use super::normal::ids::VlanIds;
+use super::normal::protected::drop_withheld;
 use super::ops;
 use super::parser;
 use contract::{ct as tracker, learn_admits as admission, softflow as elements};
@@ -182,11 +183,11 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
         b.block(&format!("t{n}"));
         b.block(&format!("t{n}_conjunctive"));
     }
-    let tail = NormalBlocks::reserve(b, "normal_tail", vlans, true);
+    let tail = NormalBlocks::reserve(b, &h, "normal_tail", extras, true);
     let action_set = b.block("action_set");
     let execute = b.block("as_execute");
     let end = b.block("end");
-    let copy = NormalBlocks::reserve(b, "normal", vlans, false);
+    let copy = NormalBlocks::reserve(b, &h, "normal", extras, false);
     let done = b.block("done");
     let nowhere = b.block("nowhere");
 
@@ -220,16 +221,19 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
         Vec::new(),
         Terminator::If { condition: empty, then: end, or_else: execute },
     );
-    let ops = action_set::execute(&h, &slots, copy.first);
+    let withheld = drop_withheld(&h);
+    let mut ops = action_set::execute(&h, &slots, copy.first);
+    ops.extend(withheld.clone());
     b.set_block(execute, ops, Terminator::Exit);
     let suppressed = Op::If {
         condition: Expr::meta(h.suppressed),
         then: vec![Op::Drop(DropReason::OutputToIngress)],
         or_else: Vec::new(),
     };
-    b.set_block(end, vec![suppressed.clone()], Terminator::Exit);
+    let nothing_sent: Vec<Op> = withheld.into_iter().chain([suppressed]).collect();
+    b.set_block(end, nothing_sent.clone(), Terminator::Exit);
     copy.fill(b, &h, stations, &vlan_ids, done);
-    b.set_block(done, vec![suppressed], Terminator::Exit);
+    b.set_block(done, nothing_sent, Terminator::Exit);
     b.set_block(nowhere, Vec::new(), Terminator::Exit);
 
     let mut program = std::mem::take(b).finish();

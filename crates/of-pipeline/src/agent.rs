@@ -30,6 +30,7 @@ use crate::stage::Stage;
 use crate::stores::Stores;
 use crate::synchronised;
 use crate::table_config::TableConfigs;
+use crate::table_limits::TableLimit;
 use crate::transaction::{Change, Transaction};
 use crate::trigger::Triggers;
 use crate::vlans::Vlans;
@@ -38,6 +39,7 @@ use openflow::{
     Match, Message, MultipartRequest, MultipartRequestBody, PortNo, QueueConfigReply, QueueId,
     QueueStatsRequest, Version,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use switch::Switch;
 
@@ -75,6 +77,7 @@ pub struct Agent {
     pub(crate) settings: Settings,
     pub(crate) stations: Stations,
     pub(crate) vlans: Vlans,
+    pub(crate) table_limits: BTreeMap<u8, TableLimit>,
     pub(crate) injections: Injections,
     pub(crate) triggers: Triggers,
     pub(crate) learning: Learning,
@@ -84,6 +87,11 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// The parts of the program that runs.
+    pub fn layout(&self) -> Arc<Layout> {
+        self.env.layout.clone()
+    }
+
     /// Takes charge of a switch that was started with [`of_lower::program`](of_lower::program()) for the
     /// same [`ProgramConfig`](of_lower::ProgramConfig), and that nobody else writes entries, groups or meters into.
     pub fn new(switch: Switch, config: AgentConfig) -> Result<Agent, AgentError> {
@@ -113,6 +121,7 @@ impl Agent {
             settings: Settings::default(),
             stations: Stations::default(),
             vlans: Vlans::default(),
+            table_limits: BTreeMap::new(),
             injections: Injections::default(),
             triggers: Triggers::default(),
             learning: Learning::default(),

@@ -85,6 +85,7 @@ mod stores;
 pub mod synchronised;
 mod table_config;
 mod table_features;
+pub mod table_limits;
 mod transaction;
 mod trigger;
 mod users;

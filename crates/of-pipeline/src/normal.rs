@@ -3,7 +3,7 @@
 //! The program looks a packet's source up among known (VLAN, address, port) triples and sends a
 //! digest for an unknown one; it sends to known (VLAN, address) pairs by their port and floods the
 //! rest. Here digests become entries of both tables. A station that moves changes its port; one that
-//! is silent for [`AGEING_S`] is forgotten, by the idle timeout of its source entry; those of a port
+//! is silent for [`AGEING_S`], or as long as is configured, is forgotten, by the idle timeout of its source entry; those of a port
 //! that goes down are forgotten at once, so that traffic floods to where they may be now.
 //!
 //! Ports share the tables' room. When it is full, a new station takes the place of one of the port that
@@ -20,15 +20,13 @@ use crate::env::Env;
 use crate::flow::timeout_ns;
 use crate::refusal::Refusal;
 use crate::stage::{Batch, Stage};
+pub use crate::vlans::AGEING_S;
 use crate::vlans::NormalConfig;
 use hashbrown::HashMap;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Update};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use switch::{FairLimit, Switch};
-
-/// A station is forgotten after so long without a packet from it, in seconds (IEEE 802.1Q §8.8.3).
-pub const AGEING_S: u16 = 300;
 
 /// Stations that give way to others, a second and at once, at most.
 const EVICTIONS: u64 = 2000;
@@ -100,6 +98,11 @@ impl Stations {
     /// What ports are told of VLANs. Those behind a port that changed are to be forgotten.
     pub(crate) fn set_vlans(&mut self, config: &NormalConfig) {
         self.vlans = config.clone();
+    }
+
+    /// How many there may be.
+    pub(crate) fn most(&self, env: &Env) -> usize {
+        self.vlans.stations.max.unwrap_or(env.config.program.normal_capacity) as usize
     }
 
     fn insert(&mut self, place: Place, mut station: Station) {
@@ -196,7 +199,7 @@ impl Stations {
 
     /// Who gives way to a new station of a port, if there is no room; an error if nobody may.
     fn makes_room(&mut self, env: &Env, port: u32) -> Result<Option<Place>, ()> {
-        let most = env.config.program.normal_capacity as usize;
+        let most = self.most(env);
         if self.len() < most {
             return Ok(None);
         }
@@ -267,7 +270,8 @@ impl Stations {
                 id
             }
         };
-        let from = entry(source, layout.normal_src_entry(vlan, mac, port), AGEING_S);
+        let from =
+            entry(source, layout.normal_src_entry(vlan, mac, port), self.vlans.stations.age_s);
         tx.push(Update::Insert(layout.normal_src, from));
         tx.commit()?.retire(&env.switch);
         if let Some(victim) = victim {
@@ -277,6 +281,31 @@ impl Stations {
         let seen_ns = env.switch.now_ns();
         self.insert(place, Station { port, source, destination, turn: 0, seen_ns });
         Ok(())
+    }
+
+    /// Room or age have changed: those that are too many go, first those that were heard of longest ago, and the others
+    /// stay for as long as is said now.
+    pub(crate) fn set_bounds(&mut self, env: &Env, stage: &mut Stage) {
+        let most = self.most(env);
+        if self.len() > most {
+            let mut all: Vec<(u64, Place)> =
+                self.seen(&env.switch).map(|(vlan, mac, _, seen)| (seen, (vlan, mac))).collect();
+            all.sort_unstable();
+            let gone = all.len() - most;
+            env.switch.tally("stations_evicted", gone as u64);
+            let places = all.into_iter().take(gone).map(|(_, place)| place).collect();
+            self.remove_all(env, stage, places);
+        }
+        let age_s = self.vlans.stations.age_s;
+        let mut tx = Batch::new(&env.switch, stage);
+        for ((vlan, mac), station) in &self.known {
+            let of = env.layout.normal_src_entry(*vlan, *mac, station.port);
+            tx.push(Update::Modify(env.layout.normal_src, entry(station.source, of, age_s)));
+        }
+        match tx.commit() {
+            Ok(spent) => spent.retire(&env.switch),
+            Err(refusal) => tracing::error!(%refusal, "stations stay as long as before"),
+        }
     }
 
     /// Stations that were silent for too long.

@@ -29,7 +29,7 @@ use std::sync::{Arc, Weak};
 use rustix::io::Errno;
 
 use crate::intake::Intake;
-use crate::link::{self, Totals, Watcher, speed_kbps};
+use crate::link::{self, LinkRequest, Totals, Watcher, speed_kbps};
 use crate::offload::VNET_HDR_LEN;
 use crate::sys::{ioctl, packet};
 use crate::{
@@ -180,6 +180,12 @@ impl Port for AfPacket {
     fn set_admin(&mut self, up: bool) -> Result<(), Error> {
         let ifindex = self.present_ifindex()?;
         self.watcher.set_up(ifindex, up).map_err(|e| self.failed("bringing it up or down", e))
+    }
+
+    fn set_link(&mut self, wanted: LinkRequest) -> Result<(), Error> {
+        let ifindex = self.present_ifindex()?;
+        let set = self.watcher.set(ifindex, wanted);
+        set.map_err(|e| self.failed("setting its MTU or address", e))
     }
 
     fn stamp_arrivals(&mut self) -> StampedBy {

@@ -7,6 +7,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use crate::link::LinkRequest;
 use crate::marks::Marks;
 use crate::{Error, KernelStats, LinkState, Port, PortInfo, RxQueue, StampedBy, TxQueue};
 
@@ -53,6 +54,10 @@ impl<W: Around> Port for W {
 
     fn glance(&self) -> Option<bool> {
         self.inner().glance()
+    }
+
+    fn set_link(&mut self, wanted: LinkRequest) -> Result<(), Error> {
+        self.inner_mut().set_link(wanted)
     }
 
     fn set_admin(&mut self, up: bool) -> Result<(), Error> {

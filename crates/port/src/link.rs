@@ -126,6 +126,15 @@ pub fn bring_up(name: &str, needs: &'static str) -> Result<(Watcher, Link), Erro
     Ok((watcher, link))
 }
 
+/// What an interface is to be; what is not said stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkRequest {
+    /// The largest frame behind the Ethernet header.
+    pub mtu: Option<u32>,
+    /// Its address.
+    pub mac: Option<[u8; 6]>,
+}
+
 /// Asks and listens about one namespace's interfaces.
 pub struct Watcher {
     asking: OwnedFd,
@@ -197,6 +206,24 @@ impl Watcher {
         request.put(16 + 4, &index.to_ne_bytes());
         request.put(16 + 8, &if up { IFF_UP } else { 0 }.to_ne_bytes());
         request.put(16 + 12, &IFF_UP.to_ne_bytes());
+        self.ask(request).map(drop)
+    }
+
+    /// Sets the largest frame behind the Ethernet header, and the address, as far as they are said.
+    pub fn set(&mut self, index: u32, wanted: LinkRequest) -> io::Result<()> {
+        if let Some(mtu) = wanted.mtu {
+            self.set_attribute(index, IFLA_MTU, &mtu.to_ne_bytes())?;
+        }
+        match wanted.mac {
+            Some(mac) => self.set_attribute(index, IFLA_ADDRESS, &mac),
+            None => Ok(()),
+        }
+    }
+
+    fn set_attribute(&mut self, index: u32, kind: u16, value: &[u8]) -> io::Result<()> {
+        let mut request = Request::new(RTM_NEWLINK, NLM_F_ACK);
+        request.put(16 + 4, &index.to_ne_bytes());
+        request.attribute(kind, value);
         self.ask(request).map(drop)
     }
 

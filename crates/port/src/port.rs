@@ -6,6 +6,7 @@ use crate::burst::Burst;
 use crate::drops::{DropReason, Drops, TxReport};
 use crate::error::{Error, RxError};
 use crate::frame::Frame;
+use crate::link::LinkRequest;
 use crate::marks;
 use crate::pool::Pool;
 use crate::sys::borrowed::{Batch, BorrowedBurst};
@@ -148,6 +149,15 @@ pub trait Port: Send {
 
     /// Brings the port administratively up or down.
     fn set_admin(&mut self, up: bool) -> Result<(), Error>;
+
+    /// Sets MTU and address. Refused by kinds that have none to set.
+    fn set_link(&mut self, wanted: LinkRequest) -> Result<(), Error> {
+        if wanted == LinkRequest::default() {
+            return Ok(());
+        }
+        let what = format!("MTU and address of a port of kind {} are fixed", self.info().kind);
+        Err(Error::Unsupported { name: self.info().name.clone(), what })
+    }
 
     /// Has frames of queues that are opened from now on bear the time at which they arrived, by the best that the port
     /// has: [`Frame::rx_ns`] is then that, in place of when we fetched them. Costs the kernel a reading of the

@@ -24,7 +24,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, readv, writev};
 
 use crate::intake::Intake;
-use crate::link::{self, Totals, Watcher, speed_kbps};
+use crate::link::{self, LinkRequest, Totals, Watcher, speed_kbps};
 use crate::offload::VNET_HDR_LEN;
 use crate::sys::ioctl;
 use crate::{
@@ -158,6 +158,13 @@ impl Port for Tap {
     fn set_admin(&mut self, up: bool) -> Result<(), Error> {
         let result = self.query().and_then(|link| self.watcher.set_up(link.index, up));
         result.map_err(|e| Error::io(&self.info.name, "bringing it up or down", "CAP_NET_ADMIN", e))
+    }
+
+    fn set_link(&mut self, wanted: LinkRequest) -> Result<(), Error> {
+        let result = self.query().and_then(|link| self.watcher.set(link.index, wanted));
+        result.map_err(|e| {
+            Error::io(&self.info.name, "setting its MTU or address", "CAP_NET_ADMIN", e)
+        })
     }
 
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {

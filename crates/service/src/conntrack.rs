@@ -79,6 +79,7 @@ mod tests;
 mod time;
 mod told;
 mod tuple;
+mod zones;
 
 use crate::nat;
 use crate::packet::{Hint, Packet};
@@ -100,6 +101,7 @@ use time::{TICK_SHIFT, far, ticks};
 use tuple::Hasher;
 pub use tuple::{Role, Tuple};
 use wire::IpProtocol;
+pub use zones::ZoneLimits;
 
 /// Connections of one worker.
 #[derive(Debug)]
@@ -114,6 +116,7 @@ pub struct Tracker {
     live: usize,
     translated: usize,
     lists: Lists,
+    zones: zones::Zones,
     fragments: Fragments,
     pub(crate) pools: Vec<nat::Pool>,
     /// Which outside ports inside sockets have.
@@ -148,6 +151,7 @@ impl Tracker {
             free: NONE,
             live: 0,
             translated: 0,
+            zones: zones::Zones::default(),
             lists: Lists::new(ticks(now_ns), far(&config.timeouts.tcp)),
             fragments: Fragments::new(
                 Limits {
@@ -315,6 +319,17 @@ impl Tracker {
                 record.flags().has(Flags::LIVE) && record.deadline > now
             })
             .map(move |at| self.show(at, now))
+    }
+
+    /// Limits of zones.
+    pub fn zone_limits(&self) -> &ZoneLimits {
+        self.zones.limits()
+    }
+
+    /// Sets them. Connections that are there stay. Not bounded: for the control side.
+    pub fn set_zone_limits(&mut self, limits: ZoneLimits) {
+        let live = self.records.iter().filter(|record| record.flags().has(Flags::LIVE));
+        self.zones.set(limits, live.map(|record| record.zone));
     }
 
     /// Removes all connections of a zone, or of all; says how many. Not bounded: for the control side.

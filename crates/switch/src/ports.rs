@@ -8,9 +8,11 @@
 pub use crate::slot::{NUMBER_LOCAL, NUMBER_MAX, PortConfig, PortError, PortEvent, PortView};
 use crate::slot::{Slot, find};
 use crate::switch::Switch;
+use datapath::policer::{Policer, Policing};
 use datapath::ports::{PortCounters, PortShared};
 use datapath::queues::{PortRef, Queues, QueuesConfig, Setting};
 use datapath::worker::Command;
+use port::link::LinkRequest;
 use port::{Port, RxQueue, TxQueue};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -197,6 +199,7 @@ impl Switch {
         for worker in workers {
             worker.send(Command::Renumber { number, shared: shared.clone() });
         }
+        shared.set_policer(old.policer());
         if let Some(queues) = old.queues() {
             self.give_queues(to, &shared, queues.config().clone());
         }
@@ -227,6 +230,19 @@ impl Switch {
         Ok(())
     }
 
+    /// Sets a port's MTU and address, as far as they are said.
+    pub fn set_link(&self, number: u32, wanted: LinkRequest) -> Result<(), PortError> {
+        let mut slots = self.inner.slots();
+        let slot =
+            slots.iter_mut().find(|s| s.number == number).ok_or(PortError::Unknown(number))?;
+        slot.port.set_link(wanted)?;
+        slot.link = slot.port.link();
+        slot.set_flags();
+        let view = slot.view();
+        self.inner.port_event(PortEvent::Modified(view));
+        Ok(())
+    }
+
     /// Sets queues of ports, or ports' rates, each in place of what was set of the same queue. All
     /// or, if one is refused, none. Counters of a port's queues begin anew.
     pub fn set_queues(&self, settings: &[Setting]) -> Result<(), PortError> {
@@ -243,6 +259,26 @@ impl Switch {
         }
         for (number, (shared, config)) in changed {
             self.give_queues(number, &shared, config);
+        }
+        Ok(())
+    }
+
+    /// Sets all queues of a port and its rate, in place of those that it has; counters begin anew.
+    pub fn replace_queues(&self, number: u32, config: QueuesConfig) -> Result<(), PortError> {
+        let slots = self.inner.slots();
+        let slot = slots.iter().find(|s| s.number == number).ok_or(PortError::Unknown(number))?;
+        self.give_queues(number, &slot.shared, config);
+        Ok(())
+    }
+
+    /// Sets what a port may receive. What may come at once may come anew.
+    pub fn set_policing(&self, number: u32, policing: Policing) -> Result<(), PortError> {
+        let slots = self.inner.slots();
+        let slot = slots.iter().find(|s| s.number == number).ok_or(PortError::Unknown(number))?;
+        let now = slot.shared.policer().map(|policer| policer.config()).unwrap_or_default();
+        if now != policing {
+            let policer = (!policing.is_empty()).then(|| Arc::new(Policer::new(policing)));
+            slot.shared.set_policer(policer);
         }
         Ok(())
     }

@@ -130,6 +130,14 @@ fn open(
             let own = settings.name.clone();
             // A port whose interface was opened anew is told its settings again.
             bridge.ports.retain(|_, port| !port.interfaces.contains(&own));
+            let mut settings = settings;
+            // What can be set only of one that is open; it stays open if that is refused.
+            if settings != settings.as_opened()
+                && let Err(why) = switch.set_interface(name, &settings)
+            {
+                settings = settings.as_opened();
+                refusals.interfaces.insert(own.clone(), why);
+            }
             bridge.interfaces.insert(own, ActualInterface { settings, number, request });
         }
         Err(why) => {

@@ -170,7 +170,7 @@ fn coming(pair: &Pair<'_>, steps: &mut Vec<Step>) {
         }
     }
     let opened = |port: &&&Port| {
-        port.settings.vlan != Vlan::default()
+        (port.settings.vlan != Vlan::default() || port.settings.protected)
             && openings.iter().any(|one| port.interfaces.contains_key(&one.settings.name))
     };
     let prepared = pair.ports.values().filter(opened);

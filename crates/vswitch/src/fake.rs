@@ -36,6 +36,8 @@ pub struct Held {
     pub bridges: BTreeMap<String, FakeBridge>,
     /// Interfaces that cannot be opened, and why.
     pub unopenable: BTreeMap<String, String>,
+    /// Interfaces of which nothing can be set, and why.
+    pub unsettable: BTreeMap<String, String>,
     /// Interfaces whose device is gone.
     pub vanished: BTreeSet<String>,
     /// Packets come in.
@@ -140,6 +142,9 @@ impl Switch for Fake {
     }
 
     fn set_interface(&self, bridge: &str, interface: &InterfaceSettings) -> Result<(), String> {
+        if let Some(why) = self.held().unsettable.get(&interface.name) {
+            return Err(why.clone());
+        }
         self.of(bridge, format!("set interface {}", interface.name), |has| {
             let (_, settings) =
                 has.interfaces.get_mut(&interface.name).ok_or("there is no such interface")?;

@@ -117,6 +117,19 @@ fn what_is_not_supported_stands_in_the_row_that_asked_for_it() {
 }
 
 #[test]
+fn an_interface_stays_open_where_a_setting_is_refused() {
+    let Some(bed) = Bed::new() else { return };
+    bed.fake.held().unsettable.insert("a".to_owned(), "a: no such MTU".to_owned());
+    bed.vsctl("add-br br0");
+    bed.vsctl_says("add-port br0 a -- set interface a mtu_request=90000");
+    assert_eq!(bed.vsctl("get interface a ofport"), "1");
+    assert_eq!(bed.vsctl("get interface a error"), "\"a: no such MTU\"");
+    bed.fake.held().unsettable.clear();
+    bed.until("it is set", |bed| bed.vsctl("get interface a error") == "[]");
+    assert_eq!(bed.fake.held().bridges["br0"].interfaces["a"].1.mtu, Some(90000));
+}
+
+#[test]
 fn settings_reach_the_switch() {
     let Some(bed) = Bed::new() else { return };
     bed.vsctl("add-br br0 -- add-port br0 a tag=10 -- add-bond br0 bond0 x y bond_mode=balance-slb lacp=active");

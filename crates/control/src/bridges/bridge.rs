@@ -51,6 +51,11 @@ impl Bridge {
                     Err(error) => Err(Error::Channel { bridge: bridge(), error }),
                 }
             });
+        let openflow = openflow.and_then(|openflow| {
+            let limits = openflow.agent().set_table_limits(config.tables.clone());
+            limits.map_err(|error| Error::Table { bridge: bridge(), error })?;
+            Ok(openflow)
+        });
         match openflow {
             Ok(openflow) => {
                 if let Some(bound) = defaults.watchdog
@@ -112,6 +117,11 @@ impl Bridge {
         }
         self.check_mirrors(&config.mirrors)?;
         let openflow = self.openflow().ok_or_else(|| Error::NotOpenFlow { bridge: bridge() })?;
+        // First, as it is the one that entries may refuse.
+        openflow
+            .agent()
+            .set_table_limits(config.tables.clone())
+            .map_err(|error| Error::Table { bridge: bridge(), error })?;
         let mut held = lock(&self.config);
         if config.datapath_id != held.datapath_id {
             let id = config.datapath_id.unwrap_or_else(|| id_of_name(&self.name));
@@ -123,13 +133,16 @@ impl Bridge {
                 .reconfigure(&self.switch, config.channel.clone())
                 .map_err(|error| Error::Channel { bridge: bridge(), error })?;
         }
-        let follows = (config.vlan_tags, &config.mirrors) != (held.vlan_tags, &held.mirrors);
+        let learns = config.learning != held.learning;
+        let follows =
+            learns || (config.vlan_tags, &config.mirrors) != (held.vlan_tags, &held.mirrors);
         let before = std::mem::replace(&mut *held, config);
         drop(held);
         if follows && let Err(error) = self.follow_config() {
             let mut held = lock(&self.config);
             (held.vlan_tags, held.mirrors) = (before.vlan_tags, before.mirrors);
-            return Err(error);
+            held.learning = before.learning;
+            return Err(if learns { self.learning_refused(error) } else { error });
         }
         Ok(())
     }

@@ -1,9 +1,12 @@
 //! What a bridge and a port are to be.
 
 use super::error::Error;
+use crate::normal::learning::Learning;
 use crate::normal::mirror::Mirror;
 use crate::normal::vlan::Vlan;
+use of_pipeline::table_limits::TableLimit;
 use port::spec::Kind;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use switch::EngineKind;
 
@@ -42,6 +45,10 @@ pub struct BridgeConfig {
     pub vlan_tags: u8,
     /// Its mirrors.
     pub mirrors: Vec<Mirror>,
+    /// How NORMAL learns and floods.
+    pub learning: Learning,
+    /// Names and bounds of flow tables.
+    pub tables: BTreeMap<u8, TableLimit>,
 }
 
 impl BridgeConfig {
@@ -49,7 +56,15 @@ impl BridgeConfig {
     pub fn named(name: &str) -> BridgeConfig {
         let channel = of_channel::Config::default();
         let (name, mirrors) = (name.to_owned(), Vec::new());
-        BridgeConfig { name, datapath_id: None, channel, vlan_tags: 2, mirrors }
+        BridgeConfig {
+            name,
+            datapath_id: None,
+            channel,
+            vlan_tags: 2,
+            mirrors,
+            learning: Learning::default(),
+            tables: BTreeMap::new(),
+        }
     }
 }
 
@@ -62,7 +77,7 @@ pub struct PortConfig {
     pub number: Option<u32>,
     /// What is behind it.
     pub kind: Kind,
-    /// Its VLANs under NORMAL.
+    /// Its VLANs under NORMAL, and whether it is protected.
     pub vlan: Vlan,
     /// Packets a second that are taken of it, at most.
     pub rx_rate: Option<u64>,

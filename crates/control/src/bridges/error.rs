@@ -99,6 +99,22 @@ pub enum Error {
         /// What.
         error: crate::normal::mirror::MirrorError,
     },
+    /// A flow table cannot be bounded so.
+    #[error("bridge {bridge}: {error}")]
+    Table {
+        /// The bridge's name.
+        bridge: String,
+        /// What.
+        error: of_pipeline::table_limits::LimitRefusal,
+    },
+    /// How NORMAL should learn cannot be.
+    #[error("bridge {bridge}: {error}")]
+    Learning {
+        /// The bridge's name.
+        bridge: String,
+        /// What.
+        error: of_pipeline::vlans::NormalRefusal,
+    },
     /// The switch did not start.
     #[error("bridge {bridge}: {error}")]
     Start {

@@ -28,6 +28,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+pub use crate::normal::learning::{Learning, LearningError};
 pub use crate::normal::mirror::{Mirror, MirrorError, To as MirrorTo};
 pub use crate::normal::vlan::{PriorityTags, TagType, Vlan, VlanError, VlanMode, of_named_port};
 pub use bridge::Bridge;
@@ -37,6 +38,9 @@ pub use status::{BridgeStatus, ControllerState, PortState, Station};
 
 use crate::controller::Controllers;
 use crate::sync::lock;
+use datapath::policer::Policing;
+use datapath::queues::QueuesConfig;
+use port::link::LinkRequest;
 use port::patch::Panel;
 use std::sync::{Arc, Mutex, MutexGuard};
 use switch::{Switch, Workers};
@@ -87,6 +91,10 @@ impl Bridges {
         let _changing = self.changing();
         self.check_new(&config.name)?;
         let bridge = Bridge::start(&self.0.workers, &self.0.defaults, config)?;
+        if let Err(error) = bridge.set_normal() {
+            bridge.end()?;
+            return Err(bridge.learning_refused(error));
+        }
         lock(&self.0.all).push(Arc::new(bridge));
         Ok(())
     }
@@ -179,6 +187,24 @@ impl Bridges {
     pub fn renumber(&self, bridge: &str, port: &str, number: Option<u32>) -> Result<u32, Error> {
         let _changing = self.changing();
         self.bridge(bridge)?.renumber(port, number)
+    }
+
+    /// Sets a port's MTU and address, as far as they are said.
+    pub fn set_link(&self, bridge: &str, port: &str, wanted: LinkRequest) -> Result<(), Error> {
+        let _changing = self.changing();
+        self.bridge(bridge)?.set_link(port, wanted)
+    }
+
+    /// Sets a port's rate and all of its egress queues.
+    pub fn set_queues(&self, bridge: &str, port: &str, config: QueuesConfig) -> Result<(), Error> {
+        let _changing = self.changing();
+        self.bridge(bridge)?.set_queues(port, config)
+    }
+
+    /// Sets what a port may receive.
+    pub fn set_policing(&self, bridge: &str, port: &str, policing: Policing) -> Result<(), Error> {
+        let _changing = self.changing();
+        self.bridge(bridge)?.set_policing(port, policing)
     }
 
     /// Sets the VLANs of a port under NORMAL.

@@ -16,10 +16,15 @@ impl Bridge {
         let number =
             |name: &str| ports.iter().find(|port| port.name == name).and_then(|port| port.number);
         let vlans = |port: &PortConfig| Some((port.number?, port.vlan.of_port()?));
+        let protected = ports.iter().filter(|port| port.vlan.protected);
         NormalConfig {
             vlan_tags: config.vlan_tags,
             ports: ports.iter().filter_map(vlans).collect(),
             mirrors: config.mirrors.iter().filter_map(|mirror| mirror.of_ports(number)).collect(),
+            protected: protected.filter_map(|port| port.number).collect(),
+            flood_vlans: config.learning.flood_vlans.iter().copied().collect(),
+            forwards_bpdu: config.learning.forwards_bpdu,
+            stations: config.learning.stations,
         }
     }
 
@@ -123,6 +128,16 @@ impl Bridge {
             mirror.check().map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// The same of how it learns.
+    pub(super) fn learning_refused(&self, error: Error) -> Error {
+        match error {
+            Error::Mirror { bridge, error: MirrorError::Refused(error) } => {
+                Error::Learning { bridge, error }
+            }
+            other => other,
+        }
     }
 
     fn mirrors_refused(&self, error: Option<NormalRefusal>) -> Error {

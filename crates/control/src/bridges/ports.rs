@@ -6,6 +6,9 @@ use super::error::Error;
 use super::normal;
 use crate::ports::{open, places};
 use crate::sync::lock;
+use datapath::policer::Policing;
+use datapath::queues::QueuesConfig;
+use port::link::LinkRequest;
 use port::patch::Panel;
 use switch::PortError;
 use switch::ports::{NUMBER_LOCAL, NUMBER_MAX};
@@ -80,6 +83,21 @@ impl Bridge {
         done.map_err(|error| self.refused(name, error))?;
         self.settle();
         Ok(number)
+    }
+
+    pub(super) fn set_link(&self, name: &str, wanted: LinkRequest) -> Result<(), Error> {
+        let number = self.number(name)?;
+        self.switch().set_link(number, wanted).map_err(|error| self.refused(name, error))
+    }
+
+    pub(super) fn set_queues(&self, name: &str, config: QueuesConfig) -> Result<(), Error> {
+        let number = self.number(name)?;
+        self.switch().replace_queues(number, config).map_err(|error| self.refused(name, error))
+    }
+
+    pub(super) fn set_policing(&self, name: &str, policing: Policing) -> Result<(), Error> {
+        let number = self.number(name)?;
+        self.switch().set_policing(number, policing).map_err(|error| self.refused(name, error))
     }
 
     /// The number of a port.

@@ -4,6 +4,7 @@
 use crate::bridges::config::{BridgeConfig, DEFAULT_NAME, Defaults, PortConfig};
 use crate::engine::EngineName;
 use crate::failure::Failure;
+use crate::normal::learning::Learning;
 use crate::normal::mirror::Mirror;
 use crate::normal::vlan::{Vlan, of_named_port};
 use crate::program::tables;
@@ -93,12 +94,15 @@ pub struct Options {
     /// So many packets a second are taken of a port at most; what comes faster waits in its driver, and is lost there
     #[arg(long = "rx-rate", value_name = "PORT=RATE")]
     pub rx_rates: Vec<String>,
-    /// A port's VLANs under NORMAL: PORT,vlan=N or PORT,trunk=N,N, with mode=, cvlans=, tag-type=, priority-tags=
+    /// A port's VLANs under NORMAL: PORT,vlan=N or PORT,trunk=N,N, with mode=, cvlans=, tag-type=, priority-tags=, protected
     #[arg(long = "vlan", value_name = "PORT,WORD...")]
     pub vlans: Vec<String>,
     /// A mirror: NAME,all or NAME,src=PORT,dst=PORT, with vlans=, length=, and to=PORT or to-vlan=N
     #[arg(long = "mirror", value_name = "NAME,WORD...")]
     pub mirrors: Vec<String>,
+    /// How NORMAL learns and floods: flood-vlans=N,N, mac-table-size=N, mac-aging-time=SECONDS, forward-bpdu
+    #[arg(long, value_name = "WORD...")]
+    pub normal: Option<String>,
     /// An egress queue, or the port's rate: PORT[:ID],min=RATE,max=RATE,priority=N,weight=N
     #[arg(long = "queue", value_name = "SETTING")]
     pub queues: Vec<String>,
@@ -226,6 +230,7 @@ pub(crate) struct File {
     vlan: Vec<String>,
     #[serde(default)]
     mirror: Vec<String>,
+    normal: Option<String>,
     connections: Option<i64>,
     state: Option<PathBuf>,
     state_interval: Option<i64>,
@@ -263,6 +268,7 @@ struct BridgeSection {
     vlan: Vec<String>,
     #[serde(default)]
     mirror: Vec<String>,
+    normal: Option<String>,
     #[serde(default)]
     controller: Vec<String>,
     #[serde(default)]
@@ -294,6 +300,8 @@ impl BridgeSection {
         }
         let mirrors = self.mirror.iter().map(|text| text.parse().map_err(|e| failed(&e)));
         let mirrors = mirrors.collect::<Result<_, _>>()?;
+        let learning = self.normal.map(|text| text.parse::<Learning>().map_err(|e| failed(&e)));
+        let learning = learning.transpose()?.unwrap_or_default();
         let controllers = self.controller.iter().map(|s| s.parse::<Target>());
         let listeners = self.listen.iter().map(|s| s.parse::<Listen>());
         let channel = of_channel::Config {
@@ -308,7 +316,9 @@ impl BridgeSection {
             ..channel.clone()
         };
         let datapath_id = self.datapath_id.map(|id| datapath_id(&id)).transpose()?;
-        Ok((BridgeConfig { datapath_id, channel, mirrors, ..BridgeConfig::named(&name) }, ports))
+        let config =
+            BridgeConfig { datapath_id, channel, mirrors, learning, ..BridgeConfig::named(&name) };
+        Ok((config, ports))
     }
 }
 
@@ -366,6 +376,8 @@ pub(crate) struct Config {
     pub(crate) vlans: Vec<(String, Vlan)>,
     /// Mirrors of the first bridge.
     pub(crate) mirrors: Vec<Mirror>,
+    /// How the first bridge learns and floods.
+    pub(crate) learning: Learning,
     /// Connections that are kept at most.
     pub(crate) connections: usize,
     /// Where connections wait for the next process.
@@ -420,6 +432,7 @@ impl Config {
             datapath_id: self.datapath_id,
             channel: self.channel.clone(),
             mirrors: self.mirrors.clone(),
+            learning: self.learning.clone(),
             ..BridgeConfig::named(&self.bridge_name)
         }
     }
@@ -456,6 +469,7 @@ impl Config {
             given("--controller", !options.controllers.is_empty(), !file.controller.is_empty()),
             given("--listen", !options.listeners.is_empty(), !file.listen.is_empty()),
             given("--snoop", options.snoop.is_some(), file.snoop.is_some()),
+            given("--normal", options.normal.is_some(), file.normal.is_some()),
             given("--fail-mode", options.fail_mode.is_some(), file.fail_mode.is_some()),
         ];
         if let (Some(_), Some(name)) = (&p4, openflow.into_iter().flatten().next()) {
@@ -500,7 +514,7 @@ impl Config {
         let ca_cert = options.ca_cert.or(file.ca_cert);
         let tls = match (private_key, certificate) {
             (Some(private_key), Some(certificate)) => {
-                Some(TlsFiles { private_key, certificate, ca_cert })
+                Some(TlsFiles { private_key, certificate, ca_cert, bootstrap: false })
             }
             (None, None) if ca_cert.is_none() => None,
             _ => {
@@ -529,6 +543,8 @@ impl Config {
         let mirrors = both(file.mirror, options.mirrors);
         let mirrors = mirrors.iter().map(|s| s.parse::<Mirror>().map_err(Failure::usage));
         let mirrors = mirrors.collect::<Result<_, _>>()?;
+        let learning = options.normal.or(file.normal).map(|text| text.parse::<Learning>());
+        let learning = learning.transpose().map_err(Failure::usage)?.unwrap_or_default();
         let connections = bounds::CONNECTIONS.pick(options.connections, file.connections)?;
         let connections = connections.map_or(tables::CONNECTIONS, |n| n as usize);
         let state = options.state.or(file.state);
@@ -627,6 +643,7 @@ impl Config {
             queues,
             vlans,
             mirrors,
+            learning,
             connections,
             state,
             take_over,

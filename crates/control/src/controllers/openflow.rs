@@ -11,6 +11,7 @@ use crate::{room, start};
 use of_channel::{Bound, Channel, ChannelError, Listen};
 use of_pipeline::Agent;
 use openflow::ControllerStatus;
+use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard};
 use switch::{EngineKind, Switch, Workers};
@@ -79,6 +80,19 @@ impl OpenFlow {
     /// Controllers of the configuration, in its order, and those that have come.
     pub(crate) fn states(&self) -> Vec<ControllerStatus> {
         lock(&self.channel).as_ref().map_or_else(Vec::new, Channel::controllers)
+    }
+
+    /// What has become of attempts to reach each controller of the configuration, by target.
+    pub fn contacts(&self) -> BTreeMap<String, of_channel::Contact> {
+        lock(&self.channel).as_ref().map_or_else(BTreeMap::new, Channel::contacts)
+    }
+
+    /// Connections to controllers are made anew. Says how many targets there are.
+    pub fn reconnect(&self, switch: &Switch) -> Result<usize, ChannelError> {
+        let config = lock(&self.config).clone();
+        let targets = config.controllers.len();
+        self.reconfigure(switch, config)?;
+        Ok(targets)
     }
 
     /// The agent, which holds entries, groups, meters and stations. It is the controllers' as well: nobody waits with it.

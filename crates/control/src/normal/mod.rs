@@ -8,8 +8,10 @@
 //! |---|---|
 //! | `vlan` | a port's VLANs |
 //! | `mirror` | a mirror |
+//! | `learning` | how a bridge learns and floods |
 //! | `words` | options with lists |
 
+pub(crate) mod learning;
 pub(crate) mod mirror;
 pub(crate) mod vlan;
 mod words;

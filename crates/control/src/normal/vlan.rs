@@ -21,6 +21,8 @@ pub struct Vlan {
     pub tag_type: TagType,
     /// What becomes of a priority without a VLAN.
     pub priority_tags: PriorityTags,
+    /// It exchanges no frames with other protected ports, whatever sends them.
+    pub protected: bool,
 }
 
 /// What a port does with tags under NORMAL.
@@ -136,7 +138,7 @@ impl Vlan {
 
     /// For the switch; none for a trunk of all VLANs.
     pub fn of_port(&self) -> Option<PortVlans> {
-        if *self == Vlan::default() {
+        if (Vlan { protected: false, ..self.clone() }) == Vlan::default() {
             return None;
         }
         let ether_type = if self.tag_type == TagType::Service { 0x88a8 } else { 0x8100 };
@@ -177,14 +179,15 @@ impl FromStr for Vlan {
         let word = VlanError::Word;
         let (mut tag, mut trunks, mut inner) = (None, None, None);
         let (mut mode, mut tag_type, mut priority) = (None, None, None);
-        for (key, values) in words::split(text, &["trunk"]) {
+        let mut protected = false;
+        for (key, values) in words::split(text, &["trunk", "protected"]) {
             let values = values.as_deref();
             let single = || match values {
                 Some([value]) => Ok(*value),
                 Some(_) => Err(word(format!("{key}: one value was expected"))),
                 None => Err(word(format!(
-                    "{key:?} is not known; vlan=, trunk=, mode=, cvlans=, tag-type= and \
-                    priority-tags= are"
+                    "{key:?} is not known; vlan=, trunk=, mode=, cvlans=, tag-type=, \
+                    priority-tags= and protected are"
                 ))),
             };
             let twice = match key {
@@ -210,6 +213,7 @@ impl FromStr for Vlan {
                     ];
                     tag_type.replace(one(key, single()?, &all)?).is_some()
                 }
+                "protected" if values.is_none() => std::mem::replace(&mut protected, true),
                 "priority-tags" => {
                     let all = PriorityTags::ALL.map(|one| (one, one.word()));
                     priority.replace(one(key, single()?, &all)?).is_some()
@@ -217,7 +221,7 @@ impl FromStr for Vlan {
                 _ => {
                     single()?;
                     return Err(word(format!(
-                        "{key:?} is not known; vlan=, trunk=, mode=, cvlans=, tag-type= and priority-tags= are"
+                        "{key:?} is not known; vlan=, trunk=, mode=, cvlans=, tag-type=, priority-tags= and protected are"
                     )));
                 }
             };
@@ -251,6 +255,7 @@ impl FromStr for Vlan {
             vlans: if is_tunnel { inner } else { trunks }.unwrap_or_default(),
             tag_type: tag_type.unwrap_or_default(),
             priority_tags: priority.unwrap_or_default(),
+            protected,
         };
         Ok(vlan)
     }
@@ -280,9 +285,10 @@ impl fmt::Display for Vlan {
             }
         }
         match self.priority_tags {
-            PriorityTags::Never => Ok(()),
-            other => write!(f, ",priority-tags={}", other.word()),
+            PriorityTags::Never => {}
+            other => write!(f, ",priority-tags={}", other.word())?,
         }
+        if self.protected { f.write_str(",protected") } else { Ok(()) }
     }
 }
 
@@ -312,11 +318,16 @@ mod tests {
             "vlan=100,mode=dot1q-tunnel",
             "vlan=100,mode=dot1q-tunnel,cvlans=5-6,tag-type=0x8100",
             "vlan=10,priority-tags=if-nonzero",
+            "vlan=10,protected",
+            "trunk,protected",
         ] {
             assert_eq!(text.parse::<Vlan>().unwrap().to_string(), text);
         }
         assert_eq!("trunk=2,1,vlan=9".parse::<Vlan>().unwrap().mode, VlanMode::NativeTagged);
         assert_eq!("trunk".parse::<Vlan>().unwrap(), Vlan::default());
+        let protected: Vlan = "protected,trunk=5".parse().unwrap();
+        assert_eq!((protected.protected, protected.mode), (true, VlanMode::Trunk));
+        assert_eq!("protected".parse::<Vlan>().unwrap().of_port(), None);
     }
 
     #[test]

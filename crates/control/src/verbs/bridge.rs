@@ -48,6 +48,9 @@ pub struct New {
     /// OpenFlow versions, separated by commas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocols: Option<String>,
+    /// How NORMAL learns and floods, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub normal: Option<String>,
 }
 
 /// The answer.
@@ -168,6 +171,10 @@ impl New {
             Some(other) => {
                 return Err(format!("fail mode {other:?}: secure or standalone was expected"));
             }
+        }
+        if let Some(words) = &self.normal {
+            config.learning =
+                words.parse().map_err(|e: crate::bridges::LearningError| e.to_string())?;
         }
         if let Some(list) = &self.protocols {
             config.channel.protocols = config::protocols(list).map_err(failed)?;

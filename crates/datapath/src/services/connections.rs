@@ -24,11 +24,12 @@ use port::{Csum, Mark};
 use service::conntrack::image::{Image, Restored, Writer};
 use service::conntrack::{
     Alg, Apart, Config, Connection, Counters, CtState, Drop, Memory, Nat, Outcome, Request,
-    Tracker, Tuple,
+    Tracker, Tuple, ZoneLimits,
 };
 use service::nat::{Pool, PoolId, Ports, Rule};
 use service::packet::{Carries, Checksum, Packet};
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard};
@@ -93,6 +94,21 @@ impl Connections {
         wanted: &dyn Fn(&Connection) -> bool,
     ) -> Vec<Connection> {
         self.lock().tracker.connections(now_ns).filter(wanted).take(most).collect()
+    }
+
+    /// Limits of zones, and how many connections each has.
+    pub fn zone_limits(&self, now_ns: u64) -> (ZoneLimits, BTreeMap<u16, u64>) {
+        let inner = self.lock();
+        let mut counts = BTreeMap::new();
+        for connection in inner.tracker.connections(now_ns) {
+            *counts.entry(connection.original.zone).or_default() += 1;
+        }
+        (inner.tracker.zone_limits().clone(), counts)
+    }
+
+    /// Sets them. Packets wait meanwhile.
+    pub fn set_zone_limits(&self, limits: ZoneLimits) {
+        self.lock().tracker.set_zone_limits(limits);
     }
 
     /// Removes the connections of a zone, or all; says how many. Packets wait meanwhile.

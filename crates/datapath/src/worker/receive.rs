@@ -8,7 +8,7 @@ use super::transmit::Transmit;
 use crate::ports::{PortFlags, PortShared};
 use ir::DropReason;
 use port::burst::BURST_MAX;
-use port::{Drops, Frame, RxError, RxQueue};
+use port::{Burst, Drops, Frame, RxError, RxQueue};
 use rustix::event::{PollFd, PollFlags};
 use std::sync::Arc;
 
@@ -191,6 +191,34 @@ impl Queue {
         }
     }
 
+    /// Drops what of a burst is beyond the port's rates.
+    #[cold]
+    fn police(&mut self, buffers: &mut Buffers, run: &mut Run, tx: &mut Transmit, now_ns: u64) {
+        let Some(policer) = self.port.policer() else { return };
+        let Buffers { frames, borrowed, .. } = buffers;
+        borrowed.become_frames(frames);
+        let (mut kept, mut beyond) = (Burst::new(), Burst::new());
+        for frame in frames.drain() {
+            let to = match policer.admits(now_ns, frame.len() as u64) {
+                true => &mut kept,
+                false => &mut beyond,
+            };
+            // A part of a burst fits into one.
+            drop(to.push(frame));
+        }
+        for frame in kept.drain() {
+            drop(frames.push(frame));
+        }
+        if !beyond.is_empty() {
+            let (n, bytes) = (beyond.len(), beyond.frames().iter().map(Frame::len).sum::<usize>());
+            let cell = self.port.cell(run.index);
+            cell.count_rx(n as u64, bytes as u64);
+            cell.count_drop(DropReason::Policed, n as u64);
+            run.refuse(&beyond, &self.port, DropReason::Policed, now_ns);
+            beyond.drain().for_each(|frame| tx.pool.give(frame));
+        }
+    }
+
     /// Takes a burst and runs it. Returns how many frames result, and whether compiled code has forwarded or dropped all of
     /// them where they lay.
     fn receive(
@@ -230,6 +258,11 @@ impl Queue {
         if n < BURST_MAX {
             self.count_drops(run.index);
         }
+        if self.port.flags().has(PortFlags::POLICED) {
+            self.police(buffers, run, tx, now_ns);
+        }
+        let Buffers { frames, borrowed, .. } = buffers;
+        let n = frames.len() + borrowed.len();
         let port = &self.port;
         let cell = port.cell(run.index);
         let refuses = port.flags().has(PortFlags::NO_RECEIVE);

@@ -23,6 +23,7 @@ fn the_channel_is_spoken_by_tls_too() {
         private_key: format!("{TLS}/{who}-privkey.pem").into(),
         certificate: format!("{TLS}/{who}-cert.pem").into(),
         ca_cert: Some(format!("{TLS}/ca.pem").into()),
+        bootstrap: false,
     };
     let lab = Lab::new(Version::V13, Lies::default());
     let agent = Agent::new(lab.switch.clone(), AgentConfig::default()).unwrap();

@@ -1,23 +1,20 @@
 //! [`Switch`] upon the bridges of this process.
 
 use super::connections::Trackers;
-use super::{interface, normal};
+use super::{channel, flows, interface, normal, qos, trace};
 use control::bridges::{Bridge, BridgeConfig, Bridges, Mirror, PortConfig, Vlan};
-use control::verb::Verb;
-use control::verbs::trace::{Trace, trace};
-use of_channel::{FailMode, Listen};
-use openflow::{FlowStats, Role, Version, VersionSet};
+use port::link::LinkRequest;
 use port::spec::Kind;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use switch::ports::NUMBER_LOCAL;
-use vswitch::desired::bridge::BridgeSettings;
+use vswitch::desired::bridge::{BridgeSettings, STATIONS_MAX};
 use vswitch::desired::controller::ControllerSettings;
 use vswitch::desired::interface::InterfaceSettings;
 use vswitch::desired::mirror::MirrorSettings;
 use vswitch::desired::port::PortSettings;
+use vswitch::desired::qos::QosSettings;
 use vswitch::switch::{
     BridgeView, Connections, ControllerView, Feature, InterfaceView, LOCAL, Listed, Mac, Station,
     Switch,
@@ -32,6 +29,8 @@ struct Told {
     settings: BridgeSettings,
     controllers: Vec<ControllerSettings>,
     interfaces: BTreeMap<String, InterfaceSettings>,
+    /// Egress queues of ports, by interface.
+    qos: BTreeMap<String, QosSettings>,
     /// VLANs of ports, by interface.
     vlans: BTreeMap<String, Vlan>,
     mirrors: Vec<Mirror>,
@@ -60,7 +59,7 @@ fn text(error: impl std::fmt::Display) -> String {
 
 impl Below {
     pub(super) fn new(bridges: Bridges, run: PathBuf) -> Below {
-        let trackers = Trackers(bridges.clone());
+        let trackers = Trackers::new(bridges.clone());
         Below { bridges, trackers, run, told: Mutex::default() }
     }
 
@@ -79,39 +78,50 @@ impl Below {
         let mut config = BridgeConfig::named(&settings.name);
         config.vlan_tags = normal::tags(settings.vlan_limit);
         config.mirrors = told.mirrors.clone();
-        config.datapath_id = settings.datapath_id.or_else(|| Some(default_id(&settings.name)));
-        let channel = &mut config.channel;
-        if !settings.protocols.is_empty() {
-            let named = settings.protocols.iter().filter_map(|name| Version::from_name(name));
-            channel.protocols = VersionSet::of(&named.collect::<Vec<_>>());
+        config.learning = normal::learning(settings);
+        let bits = |Mac(mac)| mac.iter().fold(0, |id, byte| id << 8 | u64::from(*byte));
+        let id = settings.datapath_id.or(settings.address.map(bits));
+        config.datapath_id = id.or_else(|| Some(default_id(&settings.name)));
+        config.tables = normal::tables(settings);
+        let refused = channel::config(&mut config.channel, settings, &told.controllers, &self.run);
+        (config, refused)
+    }
+
+    /// The bridge that an interface is at, and what it was told.
+    fn of_interface(&self, interface: &str) -> Result<(Arc<Bridge>, Told), String> {
+        let told = self.told();
+        let at = told.iter().find(|(_, told)| told.interfaces.contains_key(interface));
+        let (bridge, told) = at.ok_or("no such interface")?;
+        Ok((self.found(bridge)?, told.clone()))
+    }
+
+    /// Egress queues of an interface, which keep their counters while they stay as they are.
+    fn set_qos(
+        &self,
+        bridge: &str,
+        interface: &str,
+        wanted: Option<&QosSettings>,
+    ) -> Result<(), String> {
+        let now = self.told().get(bridge).and_then(|told| told.qos.get(interface).cloned());
+        if now.as_ref() == wanted {
+            return Ok(());
         }
-        channel.fail_mode = if settings.secure { FailMode::Secure } else { FailMode::Standalone };
-        channel.listeners.push(Listen::Unix(self.run.join(format!("{}.mgmt", settings.name))));
-        channel.snoop = Some(self.run.join(format!("{}.snoop", settings.name)));
-        let mut refused = Vec::new();
-        for one in &told.controllers {
-            if one.target.starts_with("ssl:") || one.target.starts_with("pssl:") {
-                refused.push(format!("{}: keys of the table SSL are not read yet", one.target));
-            } else if let Ok(listen) = one.target.parse::<Listen>() {
-                channel.listeners.push(listen);
-            } else {
-                match one.target.parse() {
-                    Ok(target) => channel.controllers.push(target),
-                    Err(error) => refused.push(text(error)),
-                }
+        self.bridges.set_queues(bridge, interface, qos::queues(wanted)?).map_err(text)?;
+        if let Some(told) = self.told().get_mut(bridge) {
+            match wanted {
+                Some(wanted) => drop(told.qos.insert(interface.to_owned(), wanted.clone())),
+                None => drop(told.qos.remove(interface)),
             }
         }
-        // One setting for all controllers of a bridge: the most patient one's.
-        if let Some(ms) = told.controllers.iter().filter_map(|one| one.probe_ms).max() {
-            channel.timing.probe = match ms {
-                0 => Duration::from_secs(u64::from(u32::MAX)),
-                ms => Duration::from_millis(ms),
-            };
-        }
-        if let Some(ms) = told.controllers.iter().filter_map(|one| one.backoff_max_ms).max() {
-            channel.backoff_max = Duration::from_millis(ms);
-        }
-        (config, refused)
+        Ok(())
+    }
+
+    /// A bridge's own interface has the address that the bridge is to have.
+    fn set_own_address(&self, bridge: &str) -> Result<(), String> {
+        let address = self.told().get(bridge).and_then(|told| told.settings.address);
+        let Some(Mac(mac)) = address else { return Ok(()) };
+        let wanted = LinkRequest { mtu: None, mac: Some(mac) };
+        self.bridges.set_link(bridge, bridge, wanted).map_err(text)
     }
 
     fn change(&self, bridge: &str, change: impl FnOnce(&mut Told)) -> Result<(), String> {
@@ -143,12 +153,20 @@ impl Switch for Below {
                 "DPDK's ports are not opened by the database yet".to_owned()
             }
             Feature::Interface(_) => format!("not there; there are {}", TYPES.join(", ")),
-            Feature::Vlan | Feature::Mirror => return None,
-            Feature::FloodVlans
+            Feature::Vlan
+            | Feature::Mirror
+            | Feature::Protected
+            | Feature::FloodVlans
             | Feature::MacTableSize
             | Feature::MacAging
-            | Feature::ForwardBpdu => "NORMAL has no such setting yet".to_owned(),
-            Feature::Address | Feature::Mtu => "not set yet: ip(8) does".to_owned(),
+            | Feature::ForwardBpdu
+            | Feature::Address
+            | Feature::Mtu
+            | Feature::Policing
+            | Feature::FlowLimit
+            | Feature::ControllerRate => return None,
+            Feature::Qos(kind) if qos::TYPES.contains(&kind.as_str()) => return None,
+            Feature::Qos(_) => format!("not there; there are {}", qos::TYPES.join(", ")),
             _ => "not built yet".to_owned(),
         })
     }
@@ -174,12 +192,16 @@ impl Switch for Below {
     fn add_bridge(&self, bridge: &BridgeSettings) -> Result<(), String> {
         let told = Told { settings: bridge.clone(), ..Told::default() };
         self.bridges.add(self.config(&told).0).map_err(text)?;
+        self.trackers.came(&bridge.name);
         self.told().insert(bridge.name.clone(), told);
         Ok(())
     }
 
     fn set_bridge(&self, bridge: &BridgeSettings) -> Result<(), String> {
-        self.change(&bridge.name, |told| told.settings = bridge.clone())
+        self.change(&bridge.name, |told| told.settings = bridge.clone())?;
+        let is_there = |told: &Told| told.interfaces.contains_key(&bridge.name);
+        let there = self.told().get(&bridge.name).is_some_and(is_there);
+        if there { self.set_own_address(&bridge.name) } else { Ok(()) }
     }
 
     fn remove_bridge(&self, bridge: &str) -> Result<(), String> {
@@ -212,13 +234,25 @@ impl Switch for Below {
             .add_port(bridge, config)
             .map_err(|error| format!("could not open network device {name} ({error})"))?;
         if let Some(told) = self.told().get_mut(bridge) {
-            told.interfaces.insert(name, interface.clone());
+            told.interfaces.insert(name.clone(), interface.clone());
+        }
+        if name == bridge
+            && let Err(error) = self.set_own_address(bridge)
+        {
+            tracing::warn!(bridge, error, "other_config:hwaddr is not set");
         }
         Ok(())
     }
 
     fn set_interface(&self, bridge: &str, interface: &InterfaceSettings) -> Result<(), String> {
-        // What could change is lacking, so it never comes here but for keys that mean nothing.
+        // A bridge's own address is its other_config:hwaddr, if it has one.
+        let own = self.told().get(bridge).and_then(|told| told.settings.address);
+        let address = own.filter(|_| interface.name == bridge).or(interface.address);
+        let link = LinkRequest { mtu: interface.mtu, mac: address.map(|address| address.0) };
+        let name = &interface.name;
+        let policing = qos::policing(interface.policing);
+        self.bridges.set_policing(bridge, name, policing).map_err(text)?;
+        self.bridges.set_link(bridge, name, link).map_err(text)?;
         if let Some(told) = self.told().get_mut(bridge) {
             told.interfaces.insert(interface.name.clone(), interface.clone());
         }
@@ -229,6 +263,7 @@ impl Switch for Below {
         self.bridges.remove_port(bridge, interface).map_err(text)?;
         if let Some(told) = self.told().get_mut(bridge) {
             told.vlans.remove(interface);
+            told.qos.remove(interface);
             told.interfaces.remove(interface);
         }
         Ok(())
@@ -236,7 +271,7 @@ impl Switch for Below {
 
     fn prepare_port(&self, bridge: &str, port: &PortSettings) -> Result<(), String> {
         if let Some(told) = self.told().get_mut(bridge) {
-            let vlan = normal::vlan(&port.vlan);
+            let vlan = normal::vlan(port);
             told.vlans.extend(port.interfaces.iter().map(|name| (name.clone(), vlan.clone())));
         }
         Ok(())
@@ -245,8 +280,9 @@ impl Switch for Below {
     fn set_port(&self, bridge: &str, port: &PortSettings) -> Result<(), String> {
         self.prepare_port(bridge, port)?;
         for interface in &port.interfaces {
-            let set = self.bridges.set_vlan(bridge, interface, normal::vlan(&port.vlan));
+            let set = self.bridges.set_vlan(bridge, interface, normal::vlan(port));
             set.map_err(text)?;
+            self.set_qos(bridge, interface, port.qos.as_ref())?;
         }
         Ok(())
     }
@@ -326,7 +362,7 @@ impl Switch for Below {
             Some((mirror.name, counts))
         });
         let mirrors = copied.collect();
-        let most = of_pipeline::lower::ProgramConfig::default().normal_capacity;
+        let most = found.config().learning.stations.max.unwrap_or(STATIONS_MAX);
         let stations = (status.stations as u64, u64::from(most));
         Some(BridgeView { datapath_id: status.datapath_id.unwrap_or(0), stations, mirrors })
     }
@@ -344,22 +380,8 @@ impl Switch for Below {
 
     fn controllers(&self, bridge: &str) -> BTreeMap<String, ControllerView> {
         let Some(found) = self.bridges.get(bridge) else { return BTreeMap::new() };
-        let states = found.controller_states();
         let told = self.told().get(bridge).cloned().unwrap_or_default();
-        let view = |one: &ControllerSettings| {
-            let target = one.target.parse::<of_channel::Target>().ok().map(|one| one.to_string());
-            let state = states.iter().find(|state| Some(&state.target) == target.as_ref());
-            let connected = state.is_some_and(|state| state.connected);
-            let role = state.and_then(|state| state.role).map(|role| match role {
-                Role::Master => "master",
-                Role::Slave => "slave",
-                Role::Equal | Role::NoChange => "other",
-            });
-            let word = if connected { "ACTIVE" } else { "BACKOFF" };
-            let status = BTreeMap::from([("state", word.to_owned())]);
-            (one.target.clone(), ControllerView { connected, role, status })
-        };
-        told.controllers.iter().map(view).collect()
+        channel::views(&found, &told.controllers)
     }
 
     fn stations(&self, bridge: &str) -> Result<Vec<Station>, String> {
@@ -394,31 +416,7 @@ impl Switch for Below {
 
     fn flows(&self, bridge: &str) -> Result<Vec<String>, String> {
         let found = self.found(bridge)?;
-        let openflow = found.openflow().ok_or("it runs a P4 program")?;
-        let agent = openflow.agent();
-        let mut lines = Vec::new();
-        for table in 0..agent.flows().tables() {
-            let Ok(table) = u8::try_from(table) else { break };
-            for (_, flow) in agent.flows().iter(table) {
-                let stats = FlowStats {
-                    table_id: openflow::TableId(table),
-                    age: openflow::Age::default(),
-                    priority: flow.priority,
-                    idle_timeout: flow.idle_timeout,
-                    hard_timeout: flow.hard_timeout,
-                    flags: flow.flags,
-                    importance: flow.importance,
-                    cookie: flow.cookie,
-                    packet_count: 0,
-                    byte_count: 0,
-                    uncounted: flow.uncounted,
-                    matching: flow.matching.clone(),
-                    instructions: flow.instructions.clone(),
-                };
-                lines.push(openflow::syntax::print_flow(&stats, Version::V15, false));
-            }
-        }
-        Ok(lines)
+        flows::dump(&found)
     }
 
     fn trace(&self, bridge: &str, flow: &str, packet: Option<&[u8]>) -> Result<String, String> {
@@ -427,27 +425,34 @@ impl Switch for Below {
             .map_err(|error| format!("Bad openflow flow syntax: {flow}: {error}"))?;
         let in_port = described.in_port.map_or(NUMBER_LOCAL, to_switch);
         let bytes = packet.unwrap_or(&described.bytes);
-        let answer = trace(found.switch(), in_port, bytes);
-        let rule = "-".repeat(bridge.len() + 10);
-        let outputs: Vec<String> =
-            answer.outputs.iter().map(|output| of_switch(output.port).to_string()).collect();
-        let actions = if outputs.is_empty() { "drop".to_owned() } else { outputs.join(",") };
-        let steps = Trace::text(&answer);
-        Ok(format!(
-            "Flow: {flow}\n\nbridge(\"{bridge}\")\n{rule}\n{steps}\nDatapath actions: {actions}\n"
-        ))
+        Ok(trace::show(&found, (flow, in_port, bytes), of_switch))
     }
 
-    fn reconnect(&self, _bridge: Option<&str>) -> Result<(), String> {
-        Err("connections are not made anew on demand yet; ovs-vsctl del-controller and set-controller do".to_owned())
+    fn reconnect(&self, bridge: Option<&str>) -> Result<(), String> {
+        let chosen = match bridge {
+            Some(bridge) => vec![self.found(bridge)?],
+            None => self.bridges.all(),
+        };
+        for bridge in chosen {
+            if let Some(openflow) = bridge.openflow() {
+                openflow.reconnect(bridge.switch()).map_err(text)?;
+            }
+        }
+        Ok(())
     }
 
     fn ask(&self, family: &str, words: &[&str]) -> Result<String, String> {
         match (family, words) {
             ("bond", ["list"]) => Ok("bond\ttype\trecircID\tmembers\n".to_owned()),
             ("bond", ["show"]) | ("lacp", ["show" | "show-stats"]) => Ok(String::new()),
-            ("qos", ["show", interface]) => Ok(format!("QoS not configured on {interface}\n")),
-            ("qos", ["show-types", _]) => Ok(String::new()),
+            ("qos", ["show", interface]) => {
+                let (bridge, told) = self.of_interface(interface)?;
+                Ok(qos::show(&bridge, interface, told.qos.get(*interface)))
+            }
+            ("qos", ["show-types", interface]) => {
+                self.of_interface(interface)?;
+                Ok(qos::types())
+            }
             ("bond", _) => Err("bonds are not built yet".to_owned()),
             ("lacp", _) => Err("LACP is not built yet".to_owned()),
             _ => Err(format!("{family}: not built yet")),

@@ -1,22 +1,47 @@
 //! The connection trackers of all bridges, as `dpctl` asks for them.
 
-use control::bridges::Bridges;
-use service::conntrack::{Connection, Tuple};
+use control::bridges::{Bridge, Bridges};
+use service::conntrack::{Connection, Tuple, ZoneLimits};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::{Mutex, PoisonError};
 use vswitch::switch::{Connections, Limits};
 
 /// So many lines are told of each bridge at most.
 const LINES_MAX: usize = 100_000;
 
-/// The trackers.
-pub(super) struct Trackers(pub(super) Bridges);
+/// The trackers, and the limits of zones, which are the same in each.
+pub(super) struct Trackers(Bridges, Mutex<ZoneLimits>);
 
 fn is_in(connection: &Connection, zone: Option<u16>) -> bool {
     zone.is_none_or(|zone| connection.original.zone == zone)
 }
 
 impl Trackers {
+    pub(super) fn new(bridges: Bridges) -> Trackers {
+        Trackers(bridges, Mutex::default())
+    }
+
+    fn held(&self) -> ZoneLimits {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut ZoneLimits)) {
+        let limits = {
+            let mut held = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+            change(&mut held);
+            held.clone()
+        };
+        self.0.all().iter().for_each(|bridge| limit(bridge, &limits));
+    }
+
+    /// A bridge that has come has the limits of the others.
+    pub(super) fn came(&self, bridge: &str) {
+        if let Some(bridge) = self.0.get(bridge) {
+            limit(&bridge, &self.held());
+        }
+    }
+
     fn each(&self, zone: Option<u16>) -> Vec<Connection> {
         let mut all = Vec::new();
         for bridge in self.0.all() {
@@ -27,6 +52,12 @@ impl Trackers {
             }
         }
         all
+    }
+}
+
+fn limit(bridge: &Bridge, limits: &ZoneLimits) {
+    if let Some(connections) = bridge.switch().services().connections() {
+        connections.set_zone_limits(limits.clone());
     }
 }
 
@@ -85,14 +116,31 @@ impl Connections for Trackers {
     }
 
     fn limits(&self) -> Result<Limits, String> {
-        Err("limits by zone are not there: --connections bounds all zones together".to_owned())
+        let mut sums: BTreeMap<u16, u64> = BTreeMap::new();
+        for bridge in self.0.all() {
+            let switch = bridge.switch();
+            if let Some(connections) = switch.services().connections() {
+                for (zone, count) in connections.zone_limits(switch.now_ns()).1 {
+                    *sums.entry(zone).or_default() += count;
+                }
+            }
+        }
+        let limits = self.held();
+        let zone =
+            |(zone, limit): (&u16, &u32)| (*zone, *limit, sums.get(zone).copied().unwrap_or(0));
+        Ok(Limits { default: limits.default, zones: limits.zones.iter().map(zone).collect() })
     }
 
-    fn set_limits(&self, _default: Option<u32>, _zones: &[(u16, u32)]) -> Result<(), String> {
-        self.limits().map(drop)
+    fn set_limits(&self, default: Option<u32>, zones: &[(u16, u32)]) -> Result<(), String> {
+        self.change(|limits| {
+            limits.default = default.unwrap_or(limits.default);
+            limits.zones.extend(zones.iter().copied());
+        });
+        Ok(())
     }
 
-    fn clear_limits(&self, _zones: &[u16]) -> Result<(), String> {
-        self.limits().map(drop)
+    fn clear_limits(&self, zones: &[u16]) -> Result<(), String> {
+        self.change(|limits| limits.zones.retain(|zone, _| !zones.contains(zone)));
+        Ok(())
     }
 }

@@ -6,12 +6,20 @@
 //! | `below` | [`vswitch::switch::Switch`] upon the bridges of this process |
 //! | `interface` | what is seen of an interface: link, counters, driver |
 //! | `connections` | the connection tracker |
+//! | `normal` | VLANs, learning, flow tables and mirrors |
+//! | `channel` | controllers |
+//! | `flows`, `trace` | entries, and what would happen to a packet |
+//! | `qos` | egress queues and ingress policing |
 
 mod below;
+mod channel;
 mod connections;
+mod flows;
 mod interface;
 mod normal;
 mod options;
+mod qos;
+mod trace;
 
 pub(crate) use options::{VswitchdOptions, asks_version, words};
 

@@ -1,16 +1,45 @@
-//! VLANs and mirrors of the database, as bridges are told them.
+//! VLANs, learning and mirrors of the database, as bridges are told them.
 
-use control::bridges::{Mirror, MirrorTo, PriorityTags, TagType, Vlan, VlanMode};
+use control::bridges::{Learning, Mirror, MirrorTo, PriorityTags, TagType, Vlan, VlanMode};
+use of_pipeline::table_limits::TableLimit;
+use std::collections::BTreeMap;
+use vswitch::desired::bridge::BridgeSettings;
+use vswitch::desired::flow_table::FlowTableSettings;
 use vswitch::desired::mirror::MirrorSettings;
-use vswitch::desired::port::{self as database, Vlan as Settings};
+use vswitch::desired::port::{self as database, PortSettings};
 
 /// Tags that VLANs are told by; Open vSwitch looks at two at most, and takes 0 for as many as it can.
 pub(super) fn tags(limit: u32) -> u8 {
     if limit == 1 { 1 } else { 2 }
 }
 
-/// A port's VLANs.
-pub(super) fn vlan(settings: &Settings) -> Vlan {
+/// How a bridge learns and floods.
+pub(super) fn learning(settings: &BridgeSettings) -> Learning {
+    let mut learning = Learning {
+        flood_vlans: settings.flood_vlans.clone(),
+        forwards_bpdu: settings.forwards_bpdu,
+        ..Learning::default()
+    };
+    learning.stations.max = settings.stations_max;
+    if let Some(age_s) = settings.station_age_s {
+        learning.stations.age_s = age_s;
+    }
+    learning
+}
+
+/// Names and bounds of a bridge's flow tables.
+pub(super) fn tables(settings: &BridgeSettings) -> BTreeMap<u8, TableLimit> {
+    let limit = |(id, table): (&u8, &FlowTableSettings)| {
+        let limit =
+            TableLimit { name: table.name.clone(), entries_max: table.limit, evicts: table.evicts };
+        (*id, limit)
+    };
+    settings.tables.iter().map(limit).collect()
+}
+
+/// A port's VLANs, and whether it is protected.
+pub(super) fn vlan(port: &PortSettings) -> Vlan {
+    let settings = &port.vlan;
     let is_tunnel = settings.mode == database::VlanMode::Tunnel;
     Vlan {
         mode: match settings.mode {
@@ -31,6 +60,7 @@ pub(super) fn vlan(settings: &Settings) -> Vlan {
             database::PriorityTags::IfNonZero => PriorityTags::IfNonZero,
             database::PriorityTags::Always => PriorityTags::Always,
         },
+        protected: port.protected,
     }
 }
 
@@ -55,4 +85,15 @@ pub(super) fn mirror(settings: &MirrorSettings) -> Result<Mirror, String> {
         mirror.destinations.remove(port);
     }
     Ok(mirror)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vswitch::desired::bridge::STATIONS_MAX;
+
+    #[test]
+    fn as_many_stations_may_be_asked_for_as_a_bridge_holds() {
+        assert_eq!(of_pipeline::lower::ProgramConfig::default().normal_capacity, STATIONS_MAX);
+    }
 }

@@ -1,5 +1,6 @@
 //! The blocks of NORMAL, for the packet itself or a copy of it.
 
+use super::config::Extras;
 use super::edits;
 use super::ids::VlanIds;
 use crate::headers::Headers;
@@ -15,6 +16,8 @@ pub(crate) struct NormalBlocks {
     /// Beside a set that is still to be executed, on a copy.
     copied: Option<BlockId>,
     comes: Option<BlockId>,
+    /// Where VLANs that are flooded part from the others.
+    learns: Option<BlockId>,
     src: BlockId,
     dst: BlockId,
     flood: Option<BlockId>,
@@ -39,16 +42,24 @@ pub(crate) struct Behind {
 }
 
 impl NormalBlocks {
-    /// `vlans`: ports have VLANs. `tail`: it is for the packet itself, which must go on as it was.
-    pub(crate) fn reserve(b: &mut Builder, name: &str, vlans: bool, tail: bool) -> NormalBlocks {
+    /// `tail`: it is for the packet itself, which must go on as it was.
+    pub(crate) fn reserve(
+        b: &mut Builder,
+        h: &Headers,
+        name: &str,
+        extras: &Extras,
+        tail: bool,
+    ) -> NormalBlocks {
+        let vlans = extras.tags().is_some();
         let first = b.block(name);
         let mut more = |what: &str| b.block(&format!("{name}_{what}"));
         let copied = (vlans && tail).then(|| more("copied"));
         let own = if copied.is_some() { more("own") } else { first };
         let comes = vlans.then(|| more("in"));
+        let learns = (!h.flood_vlans.is_empty()).then(|| more("learns"));
         let (src, dst) = (more("src"), more("dst"));
         let flood = vlans.then(|| more("flood"));
-        NormalBlocks { first, own, copied, comes, src, dst, flood }
+        NormalBlocks { first, own, copied, comes, learns, src, dst, flood }
     }
 
     /// For a copy, which goes on in a block.
@@ -64,11 +75,20 @@ impl NormalBlocks {
             |table, hit, miss| Terminator::Apply { table, hit, miss, by_action: Vec::new() };
         let group = Expr::int(0x0180_c200_0000 >> 4, 44);
         let link_local = Expr::Field(h.eth_dst).slice(47, 4).eq(group);
-        let then = self.comes.unwrap_or(self.src);
-        let end = Terminator::If { condition: link_local, then: next, or_else: then };
+        let behind = self.learns.unwrap_or(self.src);
+        let then = self.comes.unwrap_or(behind);
+        let end = match h.forwards_bpdu {
+            true => Terminator::Jump(then),
+            false => Terminator::If { condition: link_local, then: next, or_else: then },
+        };
         b.set_block(self.own, Vec::new(), end);
         if let (Some(comes), Some(table)) = (self.comes, vlans.normal_in) {
-            b.set_block(comes, vec![edits::note_priority(h)], apply(table, self.src, self.src));
+            b.set_block(comes, vec![edits::note_priority(h)], apply(table, behind, behind));
+        }
+        if let (Some(learns), Some(flood)) = (self.learns, self.flood) {
+            let condition = h.flood_vlans.has(&Expr::Field(h.vlan_vid));
+            let end = Terminator::If { condition, then: flood, or_else: self.src };
+            b.set_block(learns, Vec::new(), end);
         }
         b.set_block(self.src, Vec::new(), apply(tables.src, self.dst, self.dst));
         let miss = self.flood.unwrap_or(next);

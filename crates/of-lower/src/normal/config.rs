@@ -1,5 +1,6 @@
 //! What NORMAL and mirrors are told of ports: VLAN modes, and what is copied where.
 
+use super::port_set::PortSet;
 use ir::BinaryOp;
 use ir::Expr;
 use std::sync::Arc;
@@ -26,6 +27,11 @@ impl VlanSet {
     /// The id is a member.
     pub fn contains(&self, vlan: u16) -> bool {
         self.0.get(usize::from(vlan) / 64).is_some_and(|word| word >> (vlan % 64) & 1 == 1)
+    }
+
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
     }
 
     /// The id becomes a member, or none any more. Ids of more than 12 bits are none.
@@ -266,6 +272,23 @@ impl Reach {
     }
 }
 
+/// Some of the ports that a flood goes to: for packets of other ports, and for those of protected ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reaches {
+    /// For packets of ports that are not protected.
+    pub open: Reach,
+    /// For those of protected ports.
+    pub protected: Reach,
+}
+
+impl Reaches {
+    /// Of the ports that are selected.
+    pub fn of(selected: impl Iterator<Item = u32> + Clone, protected: &PortSet) -> Reaches {
+        let others = selected.clone().filter(|port| !protected.contains(*port));
+        Reaches { open: Reach::of(selected), protected: Reach::of(others) }
+    }
+}
+
 /// Where a mirror's copies go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MirrorTo {
@@ -289,9 +312,9 @@ pub struct Mirror {
     /// The mirrors whose copies go to the same place, a bit each, itself included.
     pub same: u32,
     /// Which ports of FLOOD are selected, and of ALL.
-    pub flood: Reach,
+    pub flood: Reaches,
     /// See `flood`.
-    pub all: Reach,
+    pub all: Reaches,
 }
 
 /// What a program has beyond its tables.
@@ -303,6 +326,12 @@ pub struct Extras {
     pub vlan_tags: Option<u8>,
     /// Mirrors, [`MIRRORS_MAX`] at most.
     pub mirrors: Arc<[Mirror]>,
+    /// Ports that exchange no packets.
+    pub protected: PortSet,
+    /// VLANs in which NORMAL neither learns nor asks where stations are.
+    pub flood_vlans: VlanSet,
+    /// NORMAL forwards frames to addresses that are reserved for bridges.
+    pub forwards_bpdu: bool,
 }
 
 impl Extras {
@@ -310,7 +339,7 @@ impl Extras {
     /// alone.
     pub fn tags(&self) -> Option<u8> {
         match self.vlan_tags {
-            None if !self.mirrors.is_empty() => Some(2),
+            None if !self.mirrors.is_empty() || !self.flood_vlans.is_empty() => Some(2),
             tags => tags,
         }
     }
@@ -361,5 +390,14 @@ mod tests {
         );
         assert!(tunnel.includes(100, 5) && !tunnel.includes(100, 6));
         assert_eq!(PortVlans::trunk([10]).incoming(0), None);
+    }
+
+    #[test]
+    fn packets_of_protected_ports_reach_the_others() {
+        let set: PortSet = [2, 3].into_iter().collect();
+        let reaches = Reaches::of([1, 2, 3].into_iter(), &set);
+        assert_eq!(reaches, Reaches { open: Reach::Several, protected: Reach::Only(1) });
+        let reaches = Reaches::of([2].into_iter(), &set);
+        assert_eq!(reaches, Reaches { open: Reach::Only(2), protected: Reach::None });
     }
 }

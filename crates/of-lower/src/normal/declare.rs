@@ -4,6 +4,7 @@ use super::config::Extras;
 use super::edits::{self, In, Out};
 use super::ids::VlanIds;
 use super::mirror;
+use super::protected::unless_protected;
 use crate::headers::Headers;
 use crate::ops;
 use ir::builder::Builder;
@@ -19,10 +20,12 @@ fn set(meta: ir::MetaId, value: Expr) -> Op {
 
 /// A copy of the packet to a port, with the tags that it leaves with.
 fn leave(h: &Headers, to: Expr, tags: Vec<Op>) -> Vec<Op> {
-    let mut ops = if h.egress.is_none() { mirror::leaving(h, &to) } else { Vec::new() };
+    let direct = h.egress.is_none();
+    let mut ops = if direct { mirror::leaving(h, &to) } else { Vec::new() };
     ops.extend(tags);
-    ops.push(ops::send_unmirrored(to, h));
-    ops
+    ops.push(ops::send_unmirrored(to.clone(), h));
+    // With egress tables it is theirs to say where it goes.
+    if direct { unless_protected(h, &to, ops) } else { ops }
 }
 
 impl VlanIds {
@@ -83,14 +86,17 @@ impl VlanIds {
         // A mirror's copies are not mirrored, and go back by their ingress port, too.
         let copied = |mut tags: Vec<Op>| {
             tags.push(Op::Output { port: param(0) });
-            tags
+            unless_protected(h, &param(0), tags)
         };
         let params = [("port", 32), ("vlan", 12)];
         let copy_plain = action("copy_plain", &params, &|| copied(Vec::new()));
         let copy_by = ways("copy", &mut |name, out, tags| {
             action(name, &params, &|| copied(edits::outgoing(h, out, Out::TAGS[tags], &param(1))))
         });
-        let names: Vec<String> = (0..extras.mirrors.len()).map(|i| format!("reach{i}")).collect();
+        // For packets of protected ports other ports are reached.
+        let each = if extras.protected.is_empty() { 1 } else { 2 };
+        let names: Vec<String> =
+            (0..each * extras.mirrors.len()).map(|i| format!("reach{i}")).collect();
         let mut params = vec![("group", 32), ("class", 32)];
         params.extend(names.iter().map(|name| (name.as_str(), 32)));
         let flood = action("flood_vlan", &params, &|| {

@@ -1,6 +1,6 @@
 //! The tables and actions of NORMAL's VLANs and of mirrors, which are the same in every program.
 
-use super::config::{Block, Incoming, PortVlans, Reach};
+use super::config::{Block, Incoming, PortVlans, Reaches};
 use super::edits::Out;
 use ir::{ActionCall, ActionId, Bits, KeyMatch, Pattern, TableId};
 
@@ -85,10 +85,20 @@ impl VlanIds {
         ActionCall::with(action, [bits(port, 32), bits(own.into(), 12)])
     }
 
-    /// What floods packets: the group, their class in it, and for each mirror the ports that it selects.
-    pub fn flood(&self, group: ir::GroupId, class: u32, reach: &[Reach]) -> ActionCall {
+    /// What floods packets: the group, their class in it, and for each mirror the ports that it selects; for those of
+    /// protected ports they follow, if there are any (`protected`).
+    pub fn flood(
+        &self,
+        group: ir::GroupId,
+        class: u32,
+        reach: &[Reaches],
+        protected: bool,
+    ) -> ActionCall {
         let mut args = vec![bits(group.0, 32), bits(class, 32)];
-        args.extend(reach.iter().map(|reach| bits(reach.number(), 32)));
+        args.extend(reach.iter().map(|reach| bits(reach.open.number(), 32)));
+        if protected {
+            args.extend(reach.iter().map(|reach| bits(reach.protected.number(), 32)));
+        }
         ActionCall::with(self.flood, args)
     }
 

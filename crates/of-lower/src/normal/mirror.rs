@@ -5,15 +5,16 @@
 //! output. A group of ports makes a copy for each, of which none knows of the others: so FLOOD, ALL and NORMAL's
 //! flooding say beforehand which mirrors see one of them.
 
-use super::config::{Mirror, MirrorTo, Reach, VlanSet};
+use super::config::{Mirror, MirrorTo, Reach, Reaches, VlanSet};
 use super::edits;
+use super::protected::{from_protected, unless_protected};
 use crate::headers::Headers;
 use crate::layout::group_of_mirror;
 use crate::tags::ensure_vlan;
 use ir::{BinaryOp, Expr, FieldRef, Op};
 
 /// Fields of the group of ports, for [`flooded`].
-type Reached = fn(&Mirror) -> Reach;
+type Reached = fn(&Mirror) -> Reaches;
 
 fn when(condition: Expr, then: Vec<Op>) -> Op {
     Op::If { condition, then, or_else: Vec::new() }
@@ -42,7 +43,8 @@ fn copy(h: &Headers, number: usize, before: Vec<Op>) -> Vec<Op> {
         MirrorTo::Port(to, vlans) => {
             body.extend(vlans.iter().flat_map(|vlans| edits::outgoing_by(h, vlans)));
             body.extend(mirror.length_max.map(|bytes| Op::Truncate { length: port(bytes) }));
-            body.push(Op::Output { port: port(*to) });
+            let sends = vec![Op::Output { port: port(*to) }];
+            body.extend(unless_protected(h, &port(*to), sends));
         }
         MirrorTo::Vlan(vlan) => {
             let vlan = || Expr::int((*vlan).into(), 12);
@@ -102,13 +104,24 @@ pub(crate) fn leaving(h: &Headers, to: &Expr) -> Vec<Op> {
     h.mirrors.iter().enumerate().filter_map(one).collect()
 }
 
+/// One value for packets of protected ports, another for those of others.
+fn by_protected(h: &Headers, protected: Expr, other: Expr) -> Expr {
+    Expr::Mux(Box::new(from_protected(h)), Box::new(protected), Box::new(other))
+}
+
 /// The copies of a packet that leaves by FLOOD or ALL.
 pub(crate) fn flooded(h: &Headers, reached: Reached) -> Vec<Op> {
     let one = |(number, mirror): (usize, &Mirror)| {
-        let selected = match reached(mirror) {
-            Reach::None => return None,
+        let selected = |reach| match reach {
+            Reach::None => Expr::bool(false),
             Reach::Only(only) => h.in_port().ne(port(only)),
             Reach::Several => Expr::bool(true),
+        };
+        let Reaches { open, protected } = reached(mirror);
+        let selected = match (open, protected) {
+            (Reach::None, _) => return None,
+            _ if open == protected || h.protected.is_empty() => selected(open),
+            _ => by_protected(h, selected(protected), selected(open)),
         };
         Some(once(h, number, selected))
     };
@@ -116,11 +129,17 @@ pub(crate) fn flooded(h: &Headers, reached: Reached) -> Vec<Op> {
 }
 
 /// The copies of a packet that NORMAL floods; an argument of 32 bits for each mirror, from this one on, says which ports
-/// are selected ([`Reach::number`]).
+/// are selected ([`Reach::number`]); for packets of protected ports the arguments behind these do.
 pub(super) fn flooded_by_normal(h: &Headers, first: u32) -> Vec<Op> {
     let one = |number: usize| {
-        let reach = || Expr::Param(first + number as u32);
-        once(h, number, reach().ne(port(0)).and(reach().ne(h.in_port())))
+        let reach = match h.protected.is_empty() {
+            true => Expr::Param(first + number as u32),
+            false => {
+                let protected = Expr::Param(first + (h.mirrors.len() + number) as u32);
+                by_protected(h, protected, Expr::Param(first + number as u32))
+            }
+        };
+        once(h, number, reach.clone().ne(port(0)).and(reach.ne(h.in_port())))
     };
     (0..h.mirrors.len()).map(one).collect()
 }

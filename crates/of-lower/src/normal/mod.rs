@@ -22,6 +22,8 @@
 //! | [`config`] | VLAN modes and mirrors as they are told |
 //! | [`edits`] | what a port does to tags |
 //! | [`mirror`] | copies for mirrors |
+//! | `protected` | ports that exchange no packets |
+//! | [`port_set`] | sets of ports |
 //! | [`ids`], `declare` | tables and actions |
 //! | [`blocks`] | the blocks of NORMAL |
 
@@ -31,3 +33,5 @@ mod declare;
 pub mod edits;
 pub mod ids;
 pub(crate) mod mirror;
+pub mod port_set;
+pub(crate) mod protected;

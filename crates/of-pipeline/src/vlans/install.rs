@@ -105,16 +105,22 @@ impl Agent {
 
     /// VLANs of ports and mirrors are these from now on. Nothing changes where that is refused.
     pub fn set_normal_config(&mut self, config: NormalConfig) -> Result<(), NormalRefusal> {
-        config.check()?;
+        config.check(self.env.config.program.normal_capacity)?;
         if config == self.vlans.config {
             return Ok(());
         }
         let before = std::mem::replace(&mut self.vlans.config, config);
         self.forget_changed(&before);
+        if before.stations != self.vlans.config.stations {
+            self.stations.set_bounds(&self.env, &mut self.stage);
+        }
         let done = self.follow_normal_config();
         if let Err(refusal) = done {
             let new = std::mem::replace(&mut self.vlans.config, before);
             self.forget_changed(&new);
+            if new.stations != self.vlans.config.stations {
+                self.stations.set_bounds(&self.env, &mut self.stage);
+            }
             return Err(NormalRefusal::Refused(refusal.to_string()));
         }
         Ok(())
@@ -139,7 +145,7 @@ impl Agent {
     pub(crate) fn follow_ports_with_vlans(&mut self) {
         let changed = self.vlans.ports_seen != self.stores.ports.changes;
         if changed
-            && !self.vlans.config.is_empty()
+            && self.vlans.config.has_tables()
             && let Err(refusal) = self.follow_normal_config()
         {
             tracing::error!(%refusal, "VLANs and mirrors do not follow the ports");

@@ -18,8 +18,12 @@ mod wanted;
 
 use ir::{CounterId, GroupId};
 use of_lower::normal::config::{Extras, MIRRORS_MAX, PortVlans, VlanSet};
+use of_lower::normal::port_set::{BLOCKS_MAX, PortSet};
 use std::collections::{BTreeMap, BTreeSet};
 use wanted::{Group, Row};
+
+/// A station is forgotten after so long without a packet from it, in seconds (IEEE 802.1Q §8.8.3).
+pub const AGEING_S: u16 = 300;
 
 /// What NORMAL and mirrors are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,11 +34,42 @@ pub struct NormalConfig {
     pub ports: BTreeMap<u32, PortVlans>,
     /// Mirrors, 32 at most.
     pub mirrors: Vec<MirrorConfig>,
+    /// Ports that exchange no packets with each other.
+    pub protected: BTreeSet<u32>,
+    /// VLANs in which nothing is learnt, and all is flooded.
+    pub flood_vlans: VlanSet,
+    /// Frames to addresses that are reserved for bridges are forwarded, too.
+    pub forwards_bpdu: bool,
+    /// How stations are remembered.
+    pub stations: StationConfig,
+}
+
+/// How many stations NORMAL remembers, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StationConfig {
+    /// So many at most; none for as many as the tables hold.
+    pub max: Option<u32>,
+    /// So long after their last packet, in seconds.
+    pub age_s: u16,
+}
+
+impl Default for StationConfig {
+    fn default() -> StationConfig {
+        StationConfig { max: None, age_s: AGEING_S }
+    }
 }
 
 impl Default for NormalConfig {
     fn default() -> NormalConfig {
-        NormalConfig { vlan_tags: 2, ports: BTreeMap::new(), mirrors: Vec::new() }
+        NormalConfig {
+            vlan_tags: 2,
+            ports: BTreeMap::new(),
+            mirrors: Vec::new(),
+            protected: BTreeSet::new(),
+            flood_vlans: VlanSet::default(),
+            forwards_bpdu: false,
+            stations: StationConfig::default(),
+        }
     }
 }
 
@@ -74,6 +109,17 @@ pub enum NormalRefusal {
     /// Tags that are looked at.
     #[error("{0} tags: 1 or 2 are looked at")]
     Tags(u8),
+    /// Numbers of protected ports are too scattered.
+    #[error(
+        "protected ports: their numbers make {0} blocks, and {BLOCKS_MAX} are the most; give them numbers in a row"
+    )]
+    Protected(usize),
+    /// No room for stations.
+    #[error("{0} stations: at least 1, and at most {1}")]
+    Stations(u32, u32),
+    /// They must stay for a time.
+    #[error("stations cannot be forgotten after 0 seconds; 1 is the least")]
+    Age,
     /// The switch did not take it.
     #[error("the switch refused it: {0}")]
     Refused(String),
@@ -97,7 +143,12 @@ pub(crate) struct Vlans {
 impl NormalConfig {
     /// Nothing is configured.
     pub fn is_empty(&self) -> bool {
-        self.ports.is_empty() && self.mirrors.is_empty()
+        *self == NormalConfig { vlan_tags: self.vlan_tags, ..NormalConfig::default() }
+    }
+
+    /// NORMAL asks for VLANs, so it has tables of its own.
+    fn has_tables(&self) -> bool {
+        !self.ports.is_empty() || !self.mirrors.is_empty() || !self.flood_vlans.is_empty()
     }
 
     /// The port is a mirror's.
@@ -105,10 +156,22 @@ impl NormalConfig {
         self.mirrors.iter().any(|mirror| mirror.to == MirrorTarget::Port(port))
     }
 
-    fn check(&self) -> Result<(), NormalRefusal> {
+    fn check(&self, capacity: u32) -> Result<(), NormalRefusal> {
         use of_lower::normal::config::VlanMode;
         if self.mirrors.len() > MIRRORS_MAX {
             return Err(NormalRefusal::Mirrors(self.mirrors.len()));
+        }
+        let blocks = self.protected.iter().copied().collect::<PortSet>().blocks();
+        if blocks > BLOCKS_MAX {
+            return Err(NormalRefusal::Protected(blocks));
+        }
+        if let Some(max) = self.stations.max
+            && !(1..=capacity).contains(&max)
+        {
+            return Err(NormalRefusal::Stations(max, capacity));
+        }
+        if self.stations.age_s == 0 {
+            return Err(NormalRefusal::Age);
         }
         if !matches!(self.vlan_tags, 1 | 2) {
             return Err(NormalRefusal::Tags(self.vlan_tags));

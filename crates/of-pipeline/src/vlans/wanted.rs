@@ -6,9 +6,10 @@ use ir::{ActionCall, GroupId, KeyMatch, TableId};
 use of_lower::Layout;
 use of_lower::layout::{group_of_flood, group_of_mirror};
 use of_lower::normal::config::{
-    Block, Extras, Incoming, Mirror, MirrorTo, PortVlans, Reach, cover,
+    Block, Extras, Incoming, Mirror, MirrorTo, PortVlans, Reaches, cover,
 };
 use of_lower::normal::ids::{flood_matches, in_matches};
+use of_lower::normal::port_set::PortSet;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// An entry of a table.
@@ -40,6 +41,8 @@ pub(super) fn extras(config: &NormalConfig, ports: &Ports, first_egress: Option<
         let bits = config.mirrors.iter().enumerate();
         bits.filter(|(_, other)| other.to == to).fold(0, |all, (bit, _)| all | 1 << bit)
     };
+    let protected: PortSet = config.protected.iter().copied().collect();
+    let reaches = |ports: Vec<u32>| Reaches::of(ports.into_iter(), &protected);
     let mirrors = config.mirrors.iter().map(|mirror| {
         let own = MirrorTarget::Port;
         let selected = |port: &u32| {
@@ -58,14 +61,18 @@ pub(super) fn extras(config: &NormalConfig, ports: &Ports, first_egress: Option<
             },
             length_max: mirror.length_max,
             same: same(mirror.to),
-            flood: Reach::of(ports.flooding().filter(selected)),
-            all: Reach::of(ports.numbers().filter(selected)),
+            flood: reaches(ports.flooding().filter(selected).collect()),
+            all: reaches(ports.numbers().filter(selected).collect()),
         }
     });
+    let mirrors = mirrors.collect();
     Extras {
         first_egress,
-        vlan_tags: (!config.is_empty()).then_some(config.vlan_tags),
-        mirrors: mirrors.collect(),
+        vlan_tags: config.has_tables().then_some(config.vlan_tags),
+        mirrors,
+        protected,
+        flood_vlans: config.flood_vlans.clone(),
+        forwards_bpdu: config.forwards_bpdu,
     }
 }
 
@@ -73,7 +80,7 @@ impl Wanted {
     /// For the program that has this layout.
     pub(super) fn of(config: &NormalConfig, ports: &Ports, layout: &Layout) -> Wanted {
         let mut wanted = Wanted { rows: Vec::new(), groups: BTreeMap::new() };
-        if config.is_empty() {
+        if !config.has_tables() {
             return wanted;
         }
         wanted.comes(config, ports, layout);
@@ -235,14 +242,19 @@ impl Floods<'_> {
         let reach = self.config.mirrors.iter().map(|mirror| {
             let selected =
                 |port: &u32| mirror.destinations.as_ref().is_none_or(|ports| ports.contains(port));
-            Reach::of(members().filter(selected))
+            Reaches::of(members().filter(selected), &self.layout.headers.protected)
         });
-        let reach: Vec<Reach> = reach.collect();
+        let reach: Vec<Reaches> = reach.collect();
         wanted.rows.push(Row {
             table: self.table,
             matches: flood_matches(vlan, inner),
             priority: i32::from(vlan.1 != 0) + i32::from(inner.1 != 0),
-            action: self.layout.vlans.flood(group, class, &reach),
+            action: self.layout.vlans.flood(
+                group,
+                class,
+                &reach,
+                !self.config.protected.is_empty(),
+            ),
         });
     }
 }

@@ -102,6 +102,8 @@ counters! {
     closed_replaced,
     /// Connections refused for want of room.
     table_full,
+    /// Connections refused since their zone has as many as it may.
+    zone_full,
     /// Connections refused for want of an address and port.
     nat_exhausted,
     /// Connections refused since their answers would be another's packets.

@@ -115,6 +115,10 @@ impl Tracker {
                 self.remove(at);
             }
         }
+        if !self.zones.admits(tuple.zone) {
+            self.counters.zone_full += 1;
+            return Err(Drop::TableFull);
+        }
         self.make_room()?;
         let mut reply = tuple.inverted();
         if let Some(bound) = bound {
@@ -184,6 +188,7 @@ impl Tracker {
             return None;
         }
         self.live += 1;
+        self.zones.came(original.zone);
         self.translated += usize::from(two_keys);
         if self.records[at as usize].flags().has(Flags::SOURCE_NAT) {
             self.map_socket(original, reply);
@@ -243,6 +248,7 @@ impl Tracker {
             self.helpers.forget(at);
         }
         self.give_back(at);
+        self.zones.left(original.zone);
         self.live -= 1;
     }
 

@@ -78,7 +78,7 @@ impl std::fmt::Debug for CtState {
 /// Why the tracker wants a packet dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Drop {
-    /// It opens a connection, and all room is taken by answered ones.
+    /// It opens a connection, and all room is taken by answered ones, or that of its zone is.
     TableFull,
     /// No address and port is left to translate it to.
     NatExhausted,

@@ -708,6 +708,26 @@ fn a_syn_flood_costs_established_connections_nothing() {
 }
 
 #[test]
+fn a_zone_has_no_more_connections_than_it_may() {
+    let mut tracker = Tracker::new(Config::new(100, 5), 0);
+    (0..3).for_each(|port| handshake(&mut tracker, 0, port));
+    tracker.set_zone_limits(ZoneLimits { default: 3, zones: [(9, 1)].into() });
+    let syn = |port| Frame::tcp((v4(1), port), (v4(2), 80), Tcp::SYN, (0, 0), 0);
+    assert_eq!(one(&mut tracker, 0, &commit(), &syn(50)).drop, Some(Drop::TableFull));
+    assert_eq!(tracker.counters().zone_full, 1);
+    let other = Request { zone: 9, ..commit() };
+    assert_eq!(one(&mut tracker, 0, &other, &syn(50)).drop, None);
+    assert_eq!(one(&mut tracker, 0, &other, &syn(51)).drop, Some(Drop::TableFull));
+    // Of the connections that are there nothing is dropped, and what is flushed makes room.
+    let data = Frame::tcp((v4(1), 0), (v4(2), 80), Tcp::ACK, (101, 501), 10);
+    assert_eq!(names(one(&mut tracker, 0, &commit(), &data)), "+est+trk");
+    tracker.flush(Some(9));
+    assert_eq!(one(&mut tracker, 0, &other, &syn(51)).drop, None);
+    tracker.set_zone_limits(ZoneLimits::default());
+    assert_eq!(one(&mut tracker, 0, &other, &syn(52)).drop, None);
+}
+
+#[test]
 fn answered_connections_make_room_for_nobody() {
     let mut tracker = Tracker::new(Config::new(10, 5), 0);
     (0..10).for_each(|port| handshake(&mut tracker, 0, port));

@@ -7,11 +7,17 @@ use super::mirror::Mirror;
 use super::notes::Notes;
 use super::port::Port;
 use super::reader::Reader;
+use super::root::Keys;
 use crate::address::Mac;
 use crate::feature::Feature;
 use ovsdb::{Atom, Datum, Row, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// So many addresses a bridge learns at most, whatever is asked for.
+pub const STATIONS_MAX: u32 = 16_384;
+/// Open vSwitch takes no less.
+const STATIONS_MIN: u32 = 10;
 
 /// A row with what hangs at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +65,10 @@ pub struct BridgeSettings {
     pub tables: BTreeMap<u8, FlowTableSettings>,
     /// What switch features tell as description.
     pub description: Option<String>,
-    /// No controller but those of sockets may come.
+    /// What switch features tell as serial number.
     pub serial: Option<String>,
+    /// Keys, if a controller is reached by TLS.
+    pub keys: Option<Keys>,
 }
 
 /// Whether a name could be that of an interface and of a socket's file.
@@ -85,6 +93,13 @@ impl Bridge {
         });
         let mut controllers: Vec<Controller> = controllers.collect();
         controllers.sort_by(|a, b| a.settings.target.cmp(&b.settings.target));
+        let mut settings = settings;
+        if controllers.iter().any(|one| one.settings.is_tls()) {
+            settings.keys = Keys::of_database(reader);
+            if settings.keys.is_none() {
+                notes.add("controllers by ssl: need keys: ovs-vsctl set-ssl PRIVKEY CERT CACERT");
+            }
+        }
         let mirrors = Mirror::all(reader, row, &ports, &mut notes);
         Bridge { uuid, settings, ports, controllers, mirrors, notes }
     }
@@ -173,10 +188,15 @@ fn vlan_limit(reader: &Reader<'_>, notes: &mut Notes) -> u32 {
 fn learning(reader: &Reader<'_>, row: &Row, settings: &mut BridgeSettings, notes: &mut Notes) {
     let key = |name| row.key("other_config", name);
     if let Some(text) = key("mac-table-size") {
-        match text.parse() {
-            Ok(0) | Err(_) => notes.add(format!("mac-table-size {text} is no number above 0")),
+        match text.parse::<u32>() {
+            Err(_) => notes.add(format!("mac-table-size {text} is no number")),
             Ok(size) if reader.can(notes, Feature::MacTableSize) => {
-                settings.stations_max = Some(size);
+                if size > STATIONS_MAX {
+                    notes.add(format!(
+                        "mac-table-size {size}: {STATIONS_MAX} addresses are the most"
+                    ));
+                }
+                settings.stations_max = Some(size.clamp(STATIONS_MIN, STATIONS_MAX));
             }
             Ok(_) => {}
         }

@@ -31,6 +31,13 @@ pub struct ControllerSettings {
     pub asynchronous: bool,
 }
 
+impl ControllerSettings {
+    /// It is reached by TLS, or reaches us by it.
+    pub fn is_tls(&self) -> bool {
+        self.target.starts_with("ssl:") || self.target.starts_with("pssl:")
+    }
+}
+
 impl Controller {
     pub(crate) fn of(
         reader: &Reader<'_>,

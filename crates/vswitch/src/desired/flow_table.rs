@@ -33,7 +33,10 @@ impl FlowTableSettings {
             settings.limit = limit.and_then(|limit| u32::try_from(limit).ok());
             settings.evicts = row.text("overflow_policy") == Some("evict");
         }
-        if settings.evicts && row.get("groups").is_some_and(|groups| !groups.is_empty()) {
+        if settings.evicts
+            && settings.limit.is_some()
+            && row.get("groups").is_some_and(|groups| !groups.is_empty())
+        {
             own.add("groups: entries give way one by one, not by fairness among groups");
         }
         own.iter().for_each(|note| notes.add(format!("table {id}: {note}")));

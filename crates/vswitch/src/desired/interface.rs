@@ -51,6 +51,16 @@ pub struct Policing {
 }
 
 impl InterfaceSettings {
+    /// As it is before anything of it is set.
+    pub fn as_opened(&self) -> InterfaceSettings {
+        InterfaceSettings {
+            mtu: None,
+            address: None,
+            policing: Policing::default(),
+            ..self.clone()
+        }
+    }
+
     /// The switch must open it anew to make it so.
     pub fn must_reopen(&self, now: &InterfaceSettings) -> bool {
         (&self.kind, &self.options) != (&now.kind, &now.options)

@@ -40,6 +40,24 @@ pub struct Keys {
     pub certificate: PathBuf,
     /// The authority's certificate's.
     pub authority: PathBuf,
+    /// While that is not there, the first controller that is reached shows it.
+    pub bootstrap: bool,
+}
+
+impl Keys {
+    /// The database's, if it has some.
+    pub(crate) fn of_database(reader: &Reader<'_>) -> Option<Keys> {
+        let (_, row) = reader.database.only("Open_vSwitch")?;
+        let uuid = row.uuids("ssl").next()?;
+        let ssl = reader.database.row("SSL", uuid)?;
+        let path = |column| PathBuf::from(ssl.text(column).unwrap_or_default());
+        Some(Keys {
+            private_key: path("private_key"),
+            certificate: path("certificate"),
+            authority: path("ca_cert"),
+            bootstrap: ssl.boolean("bootstrap_ca_cert") == Some(true),
+        })
+    }
 }
 
 impl Root {
@@ -64,25 +82,13 @@ impl Root {
         if key("userspace-tso-enable") == Some("true") {
             notes.add("userspace-tso-enable: segmentation offloads always pass from port to port");
         }
-        let keys = row.uuids("ssl").next().and_then(|uuid| reader.database.row("SSL", uuid));
-        let keys = keys.map(|ssl| {
-            let path = |column| PathBuf::from(ssl.text(column).unwrap_or_default());
-            if ssl.boolean("bootstrap_ca_cert") == Some(true) {
-                notes.add("bootstrap_ca_cert: the authority's certificate must be there");
-            }
-            Keys {
-                private_key: path("private_key"),
-                certificate: path("certificate"),
-                authority: path("ca_cert"),
-            }
-        });
         Root {
             uuid,
             next_cfg: row.integer("next_cfg").unwrap_or(0),
             statistics_every: Duration::from_millis(every),
             machine_statistics: key("enable-statistics") == Some("true"),
             flow_restore_wait: key("flow-restore-wait") == Some("true"),
-            keys,
+            keys: Keys::of_database(reader),
             datapaths: Datapath::all(reader, row),
             notes,
         }

@@ -60,6 +60,41 @@ fn settings_of_a_bridge_are_read_within_their_bounds() {
 }
 
 #[test]
+fn room_for_addresses_has_bounds_that_are_told() {
+    let of = |size: &str| {
+        let columns = json!({"other_config": map(&[("mac-table-size", size)])});
+        let bridge = read(&with(columns, json!({}), json!({})));
+        (bridge.settings.stations_max, bridge.notes.line())
+    };
+    // Open vSwitch takes less than ten as ten, without a word.
+    assert_eq!(of("1"), (Some(10), None));
+    let (most, note) = of("100000");
+    assert_eq!(most, Some(bridge::STATIONS_MAX));
+    assert_eq!(note.as_deref(), Some("mac-table-size 100000: 16384 addresses are the most"));
+}
+
+#[test]
+fn keys_are_those_of_bridges_with_controllers_by_tls() {
+    let keys = json!({"private_key": "/k", "certificate": "/c", "ca_cert": "/a", "bootstrap_ca_cert": true});
+    let with_controller = |target: &str, ssl: bool| {
+        let mut all = with(json!({"controller": rows(&[5])}), json!({}), json!({}));
+        all.push(("Controller", 5, json!({"target": target})));
+        if ssl {
+            all[0].2["ssl"] = rows(&[6]);
+            all.push(("SSL", 6, keys.clone()));
+        }
+        read(&all)
+    };
+    let bridge = with_controller("ssl:10.0.0.1", true);
+    let held = bridge.settings.keys.expect("keys");
+    assert_eq!((held.authority.to_str(), held.bootstrap), (Some("/a"), true));
+    assert_eq!(bridge.notes.line(), None);
+    assert_eq!(with_controller("tcp:10.0.0.1", true).settings.keys, None);
+    let lacking = with_controller("ssl:10.0.0.1", false);
+    assert!(lacking.notes.line().expect("a note").contains("ovs-vsctl set-ssl"));
+}
+
+#[test]
 fn what_is_wrong_or_never_done_is_noted() {
     let config =
         map(&[("datapath-id", "xyz"), ("hwaddr", "01:00:00:00:00:01"), ("mac-aging-time", "long")]);

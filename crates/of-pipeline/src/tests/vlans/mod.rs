@@ -5,7 +5,7 @@ mod answers;
 mod model;
 
 use super::bed::*;
-use crate::vlans::{MirrorConfig, MirrorTarget, NormalConfig, NormalRefusal};
+use crate::vlans::{MirrorConfig, MirrorTarget, NormalConfig, NormalRefusal, StationConfig};
 use ir::DropReason;
 use model::{Tag, Tagged, normal};
 use of_lower::normal::config::{PortVlans, PriorityTags, VlanMode, VlanSet};
@@ -77,7 +77,23 @@ impl Random {
             length_max: None,
         };
         let mirrors = (0..self.below(mirrors + 1)).map(|_| mirror(self)).collect();
-        NormalConfig { vlan_tags: 1 + self.below(2) as u8, ports, mirrors }
+        let protected = match self.below(3) {
+            0 => (0..1 + self.below(3)).map(|_| 1 + self.below(PORTS.into()) as u32).collect(),
+            _ => BTreeSet::new(),
+        };
+        let flood_vlans = match self.below(3) {
+            0 => (0..1 + self.below(2)).map(|_| self.vlan()).collect(),
+            _ => VlanSet::default(),
+        };
+        NormalConfig {
+            vlan_tags: 1 + self.below(2) as u8,
+            ports,
+            mirrors,
+            protected,
+            flood_vlans,
+            forwards_bpdu: self.below(4) == 0,
+            ..NormalConfig::default()
+        }
     }
 
     fn frame(&mut self) -> Tagged {
@@ -163,12 +179,12 @@ fn by_the_model(seed: u64, rounds: u64, mirrors: u64) {
 
 #[test]
 fn ports_with_vlans_do_what_the_model_says() {
-    by_the_model(1, 12, 0);
+    by_the_model(1, 24, 0);
 }
 
 #[test]
 fn mirrors_do_what_the_model_says() {
-    by_the_model(2, 12, 3);
+    by_the_model(2, 24, 3);
 }
 
 fn access_and_trunk() -> NormalConfig {
@@ -262,6 +278,84 @@ fn outputs_of_entries_are_mirrored_once() {
         assert_eq!(all_taken(&bed)[&6].len(), 2);
         assert_eq!(bed.agent.mirror_counts(0).unwrap().0, 2);
     }
+}
+
+#[test]
+fn nothing_that_is_sent_between_protected_ports_arrives() {
+    for engine in engines() {
+        let mut bed = Bed::by(engine, program(), PORTS as usize);
+        let config =
+            NormalConfig { protected: [1, 2].into_iter().collect(), ..NormalConfig::default() };
+        bed.agent.set_normal_config(config).unwrap();
+        bed.ok(add(from_port(1), apply([output(2), output(3)])));
+        bed.ok(add(from_port(2), apply([output(openflow::PortNo::ALL.0)])));
+        bed.ok(add(from_port(3), apply([output(2), output(1)])));
+        let ports = |bed: &mut Bed, from: usize| {
+            bed.send(from, &frame(&[]).bytes());
+            all_taken(bed).into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(ports(&mut bed, 1), [3]);
+        assert_eq!(ports(&mut bed, 2), [3, 4, 5, 6]);
+        assert_eq!(ports(&mut bed, 3), [1, 2]);
+        // As in Open vSwitch it is not even sent back.
+        bed.ok(add(from_port(1), apply([output(openflow::PortNo::IN_PORT.0)])));
+        assert!(ports(&mut bed, 1).is_empty());
+        bed.ok(add(from_port(1), apply([output(2)])));
+        assert!(ports(&mut bed, 1).is_empty());
+        assert_eq!(bed.drops(DropReason::ProtectedPort), 2);
+        bed.agent.set_normal_config(NormalConfig::default()).unwrap();
+        assert_eq!(ports(&mut bed, 1), [2]);
+    }
+}
+
+#[test]
+fn nothing_is_learnt_in_vlans_that_are_flooded() {
+    for engine in engines() {
+        let mut bed = with_normal(engine);
+        let config =
+            NormalConfig { flood_vlans: [10].into_iter().collect(), ..NormalConfig::default() };
+        bed.agent.set_normal_config(config).unwrap();
+        bed.send(1, &frame(&[(0x8100, 10, 0)]).bytes());
+        bed.send(1, &frame(&[(0x8100, 20, 0)]).bytes());
+        // What came later is known, and what came before is not.
+        bed.until("a station is learnt", |bed| {
+            bed.agent.stations().port(20, 0x0200_0000_0001) == Some(1)
+        });
+        assert_eq!(bed.agent.stations().len(), 1);
+        assert_eq!(all_taken(&bed).values().map(Vec::len).sum::<usize>(), 10);
+    }
+}
+
+#[test]
+fn room_for_stations_and_their_age_can_be_set() {
+    let mut bed = with_normal(EngineKind::default());
+    let learn = |bed: &mut Bed, n: u8| {
+        let from = Tagged { src: [2, 0, 0, 0, 1, n], ..frame(&[]) };
+        bed.send(1, &from.bytes());
+        all_taken(bed);
+        bed.until("a station is learnt", move |bed| {
+            bed.agent.stations().port(0, 0x0200_0000_0100 + u64::from(n)) == Some(1)
+        });
+    };
+    (0..5).for_each(|n| learn(&mut bed, n));
+    let stations = |max: u32, age_s: u16| StationConfig { max: Some(max), age_s };
+    let with = |stations| NormalConfig { stations, ..NormalConfig::default() };
+    bed.agent.set_normal_config(with(stations(3, 300))).unwrap();
+    let known = |bed: &Bed| {
+        let mut all: Vec<u64> = bed.agent.stations().iter().map(|(_, mac, _)| mac & 0xff).collect();
+        all.sort_unstable();
+        all
+    };
+    assert_eq!(known(&bed), [2, 3, 4], "those heard of longest ago give way");
+    learn(&mut bed, 9);
+    assert_eq!(known(&bed).len(), 3);
+    // Those who are known already are forgotten after the new time, too.
+    bed.agent.set_normal_config(with(stations(3, 1))).unwrap();
+    bed.until("all are forgotten", |bed| bed.agent.stations().is_empty());
+    let refused = |stations| bed.agent.set_normal_config(with(stations)).unwrap_err().to_string();
+    let mut refused = refused;
+    assert_eq!(refused(stations(17, 300)), "17 stations: at least 1, and at most 16");
+    assert!(refused(stations(1, 0)).contains("0 seconds"));
 }
 
 #[test]

@@ -114,7 +114,12 @@ pub(super) fn normal(
     let limit = config.vlan_tags;
     let of = |port: u32| config.ports.get(&port);
     let priority = |tags: &[Tag]| tags.first().map_or(0, |tag| tag.2);
+    let withheld =
+        |port: u32| config.protected.contains(&in_port) && config.protected.contains(&port);
     let mut send = |port: u32, tags: &[Tag], looked: usize, pcp: u8| {
+        if withheld(port) {
+            return;
+        }
         let tags = leaves(of(port), (tags, looked), pcp);
         out.entry(port).or_default().push(Tagged { tags, ..frame.clone() });
     };
@@ -130,11 +135,14 @@ pub(super) fn normal(
     let mut mirrored: Vec<MirrorTarget> = Vec::new();
     let mut sent = Vec::new();
     let reserved = frame.dst[..5] == [1, 0x80, 0xc2, 0, 0] && frame.dst[5] < 16;
-    if !config.is_mirrors(in_port) && !reserved {
-        match known(vid(&tags)) {
-            Some(port) => sent.extend((port != in_port).then_some(port)),
+    if !config.is_mirrors(in_port) && (!reserved || config.forwards_bpdu) {
+        match known(vid(&tags)).filter(|_| !config.flood_vlans.contains(vid(&tags))) {
+            Some(port) => sent.extend((port != in_port && !withheld(port)).then_some(port)),
             None => sent.extend((1..=ports).filter(|port| {
-                *port != in_port && includes(*port, vid(&tags)) && !config.is_mirrors(*port)
+                *port != in_port
+                    && includes(*port, vid(&tags))
+                    && !config.is_mirrors(*port)
+                    && !withheld(*port)
             })),
         }
     }

@@ -154,14 +154,20 @@ fn limits(context: &Context, all: &[String]) -> Answer {
             None => return Err(format!("{word}: zone=N was expected")),
         }
     }
-    let mut out = String::new();
-    if wanted.is_none() {
-        let _ = writeln!(out, "default limit={}", found.default);
-    }
-    for (zone, limit, count) in &found.zones {
-        if wanted.as_ref().is_none_or(|wanted| wanted.contains(zone)) {
-            let _ = writeln!(out, "zone={zone},limit={limit},count={count}");
+    let mut out = format!("default limit={}\n", found.default);
+    let own = |zone: u16| found.zones.iter().find(|(of, ..)| *of == zone);
+    let shown = match wanted {
+        None => found.zones.clone(),
+        // One without a limit of its own has the default.
+        Some(wanted) => {
+            let by_protocol = |zone| context.switch.connections().by_protocol(Some(zone));
+            let of = |zone: u16| (zone, found.default, by_protocol(zone).values().sum());
+            wanted.into_iter().map(|zone| own(zone).copied().unwrap_or_else(|| of(zone))).collect()
         }
+    };
+    for (zone, limit, count) in shown {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "zone={zone},limit={limit},count={count}");
     }
     Ok(out)
 }
