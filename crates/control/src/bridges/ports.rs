@@ -6,7 +6,7 @@ use super::error::Error;
 use super::normal;
 use crate::ports::{open, places};
 use crate::sync::lock;
-use port::patch::Panel;
+use port::kind::Environment;
 use switch::PortError;
 use switch::ports::{NUMBER_LOCAL, NUMBER_MAX};
 
@@ -18,20 +18,19 @@ impl Bridge {
 
     pub(super) fn add_port(
         &self,
-        panel: &Panel,
-        dpdk: &port_dpdk::Options,
+        environment: &Environment,
         mut config: PortConfig,
     ) -> Result<u32, Error> {
         check_port_name(&config.name)?;
         normal::check(&config.name, &config.vlan)?;
         let number = self.free_number(config.number)?;
         let name = config.name.as_str();
-        let opened = open(&config.kind, name, config.rx_rate, panel, dpdk);
+        let opened = open(&*config.attachment, name, config.rx_rate, environment);
         let port = opened.map_err(|error| Error::Port { port: name.to_owned(), error })?;
         for warning in &port.info().warnings {
             tracing::warn!(bridge = self.name(), port = name, "{warning}");
         }
-        let places = places(&*port, &config.places);
+        let places = places(&*config.attachment, &*port, &config.places);
         config.number = Some(number);
         let (name, kept) = (config.name.clone(), config);
         // Its VLANs hold for its first packet.
