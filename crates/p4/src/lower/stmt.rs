@@ -1,8 +1,9 @@
 //! Statements, calls, tables, parser states.
 
+use super::fold::{binary, mux};
 use super::names::{ActionName, DirectMeter, KeyName, Selector, TableName};
-use super::tree::Step;
-use super::value::{V, binary, mux};
+use super::operand::V;
+use super::step::Step;
 use super::{Frame, Lower, ObjectKind, Part, Refused, Result, TableSite, expr::calls, join};
 use crate::ast::Direction;
 use crate::hir::{
@@ -185,7 +186,7 @@ impl Lower<'_> {
                     for l in labels {
                         let v = self.expr(l)?;
                         let v = match v {
-                            V::C(Const::Int(n)) => V::E(Expr::Const(super::value::bits(&n, w)), w),
+                            V::C(Const::Int(n)) => V::E(Expr::Const(super::fold::bits(&n, w)), w),
                             v => v,
                         };
                         let (x, _) = self.read(&v, l.span)?;
@@ -227,7 +228,7 @@ impl Lower<'_> {
             ir::UnaryOp::Not,
             Box::new(binary(BinaryOp::Shl, Expr::Const(mask), lo.clone())),
         );
-        let moved = binary(BinaryOp::Shl, super::value::cast(value, w, width, false), lo);
+        let moved = binary(BinaryOp::Shl, super::fold::cast(value, w, width, false), lo);
         let new = binary(BinaryOp::Or, binary(BinaryOp::And, old, hole), moved);
         self.write(&place, new, span)
     }
@@ -320,7 +321,7 @@ impl Lower<'_> {
         condition: &hir::Expr,
         update: &[Stmt],
         body: &[Stmt],
-        on_break: super::tree::Label,
+        on_break: super::step::Label,
         span: Span,
     ) -> Result<()> {
         for _ in 0..=UNROLL_MAX {
@@ -350,7 +351,7 @@ impl Lower<'_> {
         &mut self,
         span: Span,
         more: &mut dyn FnMut(&mut Self) -> Result<Expr>,
-        round: &mut dyn FnMut(&mut Self, super::tree::Label) -> Result<()>,
+        round: &mut dyn FnMut(&mut Self, super::step::Label) -> Result<()>,
     ) -> Result<()> {
         let (flag, _) = self.temp("more", 1);
         let first = more(self)?;
@@ -656,7 +657,7 @@ impl Lower<'_> {
                 _ if object || alias => bound.push((p.var, value)),
                 Direction::None | Direction::In => {
                     // A large expression is written once, however often the body reads it.
-                    let large = matches!(&value, V::E(e, _) if super::value::weight(e) > 64);
+                    let large = matches!(&value, V::E(e, _) if super::fold::weight(e) > 64);
                     let keep = writes || large;
                     let v = if keep { self.keep_value(&value, ty, span)? } else { value };
                     bound.push((p.var, v));
@@ -1172,9 +1173,9 @@ impl Lower<'_> {
                 return Ok(());
             }
             let hash = Expr::Hash { algorithm, width, inputs };
-            let size = super::value::cast(Expr::Param(1), 16, width, false);
+            let size = super::fold::cast(Expr::Param(1), 16, width, false);
             let (_, rest) = l.divide(hash, size, width);
-            l.op(Op::Assign(place, super::value::cast(rest, width, 16, false)));
+            l.op(Op::Assign(place, super::fold::cast(rest, width, 16, false)));
             Ok(())
         })?;
         let body = self.ops(steps)?;
@@ -1474,7 +1475,7 @@ impl Lower<'_> {
     fn constant_bits(&mut self, e: &hir::Expr, width: u32) -> Result<Bits> {
         let v = self.expr(e)?;
         let v = match v {
-            V::C(Const::Int(n)) => return Ok(super::value::bits(&n, width)),
+            V::C(Const::Int(n)) => return Ok(super::fold::bits(&n, width)),
             v => v,
         };
         match self.read(&v, e.span)?.0 {
