@@ -156,12 +156,12 @@ fn own_seconds() -> f64 {
 fn millrace(options: &BenchXdpOptions) -> Result<Run, Failure> {
     let switch = tables::start(1, Vec::new(), 1000, Default::default(), None)?;
     for (number, name) in [(1, FROM), (2, TO)] {
-        let spec = port::spec::Xdp {
+        let spec = port_xdp::Settings {
             interface: name.into(),
             queue: Some(0),
-            mode: port::spec::XdpMode::Native,
+            mode: port_xdp::Mode::Native,
             busy_poll_us: None,
-            send: port::spec::XdpSend::Auto,
+            send: port_xdp::SendBy::Auto,
         };
         let port = port_xdp::open(&spec).map_err(Failure::bad)?;
         switch.add_port(Some(number), port).map_err(Failure::bad)?;

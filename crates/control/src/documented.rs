@@ -84,7 +84,8 @@ fn served(folder: &Path, name: &str, file: &str) -> Served {
     let ports = Ports::plan(&config).unwrap();
     let workers = Workers::start(config.workers, &config.cpus).unwrap();
     let begun = controllers::begin(&config, &workers).unwrap();
-    let bridges = Bridges::with_panel(workers, ports.panel().clone(), config.defaults());
+    let bridges =
+        Bridges::with_environment(workers, ports.environment().clone(), config.defaults());
     let switch = begun.switch().clone();
     ports.add(&switch, Opened::default()).unwrap();
     let controllers = controllers::join(&config, &switch, begun.start().unwrap()).unwrap();

@@ -71,6 +71,11 @@ pub fn ctl(data: &[u8]) {
     }
 }
 
+/// Specifications of ports, of all kinds: [`port::spec::fuzz`].
+pub fn port_spec(data: &[u8]) {
+    port::spec::fuzz(data, crate::port_kinds::KINDS);
+}
+
 /// The other end of a take-over: what it says, and nobody hears what is said to it.
 struct Peer<'a>(Cursor<&'a [u8]>);
 

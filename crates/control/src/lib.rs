@@ -8,6 +8,7 @@
 //! | `normal` | VLANs of ports and mirrors, as people write them |
 //! | [`controllers`] | what programs it, a file each: OpenFlow, P4 |
 //! | `ports` | its ports: planned, opened, let go |
+//! | [`port_kinds`] | the kinds of ports, a line each |
 //! | [`program`] | switches of OpenFlow's tables or of a P4 program, filled from files |
 //! | [`protocol`], [`socket`], [`client`] | the control socket, both ends |
 //! | [`verbs`] | what can be asked there, a file each |
@@ -36,6 +37,7 @@ pub mod logging;
 pub mod model;
 mod normal;
 pub mod output;
+pub mod port_kinds;
 mod ports;
 pub mod program;
 pub mod protocol;

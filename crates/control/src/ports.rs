@@ -12,8 +12,9 @@ use crate::normal::vlan::Vlan;
 use crate::takeover::sockets::Socket;
 use datapath::queues::{Change, Of, PortRef, QueuesConfig, Setting};
 use port::Port;
+use port::kind::{Attachment, Environment, TakeOver};
 use port::patch::Panel;
-use port::spec::{Kind, Spec};
+use port::spec::Spec;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use switch::Switch;
@@ -39,9 +40,8 @@ struct Planned {
 pub(crate) struct Ports {
     all: Vec<Planned>,
     queues: Vec<Setting>,
-    dpdk: port_dpdk::Options,
-    /// Where patch ports meet.
-    panel: Panel,
+    /// What kinds of ports find there.
+    environment: Environment,
 }
 
 /// Which ports are opened.
@@ -64,7 +64,7 @@ impl Opened {
         for Socket { number, interface, socket } in sockets {
             let is = |planned: &Planned| {
                 planned.number == number
-                    && matches!(&planned.spec.kind, Kind::AfPacket(name) if *name == interface)
+                    && planned.spec.attachment.interface() == Some(interface.as_str())
             };
             let at = ports.all.iter().position(is);
             if let Some(port) = at.and_then(|at| self.0.get_mut(&at)) {
@@ -73,21 +73,6 @@ impl Opened {
         }
         taken
     }
-}
-
-/// Two processes may have it at a time. A capture that is written is made anew by who opens it, so it is not among them.
-fn is_shared(kind: &Kind) -> bool {
-    match kind {
-        Kind::AfPacket(_) | Kind::Memory(_) | Kind::Patch(_) => true,
-        Kind::Pcap { tx, .. } => tx.is_none(),
-        Kind::Tap(_) | Kind::Internal(_) | Kind::AfXdp(_) | Kind::Dpdk(_) => false,
-    }
-}
-
-/// The process that lets go closes it, so that the other can have it. To close a packet socket, the kernel waits for all
-/// processors: 10 to 40 ms; a capture goes on where it is, should it come back.
-fn is_exclusive(kind: &Kind) -> bool {
-    matches!(kind, Kind::Tap(_) | Kind::Internal(_) | Kind::AfXdp(_) | Kind::Dpdk(_))
 }
 
 impl Ports {
@@ -114,8 +99,9 @@ impl Ports {
                     "port name {name} is in use; give the port another: NAME=SPEC"
                 )));
             }
-            if let Kind::Pcap { tx: Some(path), .. } = &spec.kind
-                && let Some(other) = all.iter().find(|port| writes(&port.spec.kind) == Some(path))
+            if let Some(path) = spec.attachment.writes()
+                && let Some(other) =
+                    all.iter().find(|port| port.spec.attachment.writes() == Some(path))
                 && !is_device(path)
             {
                 return Err(failed(format!(
@@ -190,13 +176,13 @@ impl Ports {
             })?;
             set.push(Setting { port: PortRef::Number(planned.number), of: of.clone() });
         }
-        let panel = Panel::new(config.workers);
-        Ok(Ports { all, queues: set, dpdk: config.dpdk.clone(), panel })
+        let environment = config.environment.clone().with(Panel::new(config.workers));
+        Ok(Ports { all, queues: set, environment })
     }
 
-    /// Where patch ports meet.
-    pub(crate) fn panel(&self) -> &Panel {
-        &self.panel
+    /// What kinds of ports find there, with the panel at which patch ports meet.
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.environment
     }
 
     /// The ports, as bridges keep them.
@@ -222,11 +208,13 @@ impl Ports {
             if opened.0.contains_key(&at) {
                 continue;
             }
-            if which == Opening::Early && !is_shared(&planned.spec.kind) {
-                check(&planned.spec)?;
+            let spec = &planned.spec;
+            if which == Opening::Early && spec.attachment.take_over() != TakeOver::Shared {
+                let failed = |e| Failure::Bad(format!("port {}: {e}", spec.name()));
+                spec.attachment.check(spec.name()).map_err(failed)?;
                 continue;
             }
-            opened.0.insert(at, planned.open(&self.panel, &self.dpdk)?);
+            opened.0.insert(at, planned.open(&self.environment)?);
         }
         Ok(())
     }
@@ -254,7 +242,9 @@ impl Ports {
     pub(crate) fn let_go(&self, switch: &Switch) -> Result<Vec<LetGo>, String> {
         let views = switch.ports();
         let mut gone = Vec::new();
-        for planned in self.all.iter().filter(|planned| is_exclusive(&planned.spec.kind)) {
+        let exclusive =
+            |planned: &&Planned| planned.spec.attachment.take_over() == TakeOver::Exclusive;
+        for planned in self.all.iter().filter(exclusive) {
             let Some(view) = views.iter().find(|view| view.number == planned.number) else {
                 continue;
             };
@@ -273,9 +263,8 @@ impl Ports {
         for LetGo { planned, config, queues } in gone {
             let name = planned.spec.name();
             let again = loop {
-                let opened = planned
-                    .open(&self.panel, &self.dpdk)
-                    .and_then(|port| planned.add(switch, port));
+                let opened =
+                    planned.open(&self.environment).and_then(|port| planned.add(switch, port));
                 match opened {
                     Err(error) if Instant::now() < until => {
                         tracing::debug!(port = name, ?error, "not back yet");
@@ -324,15 +313,15 @@ impl Planned {
         self.spec.name() == name
     }
 
-    fn open(&self, panel: &Panel, dpdk: &port_dpdk::Options) -> Result<Box<dyn Port>, Failure> {
+    fn open(&self, environment: &Environment) -> Result<Box<dyn Port>, Failure> {
         let name = self.spec.name();
-        let port = open(&self.spec.kind, name, self.rate, panel, dpdk);
+        let port = open(&*self.spec.attachment, name, self.rate, environment);
         port.map_err(|e| Failure::Bad(format!("port {name}: {e}")))
     }
 
     fn add(&self, switch: &Switch, port: Box<dyn Port>) -> Result<(), Failure> {
         let name = self.spec.name();
-        let places = places(&*port, &self.places);
+        let places = places(&*self.spec.attachment, &*port, &self.places);
         let added = switch.add_port_as(name, Some(self.number), port, &places);
         added.map(|_| ()).map_err(|e| Failure::Bad(format!("port {name}: {e}")))
     }
@@ -340,18 +329,12 @@ impl Planned {
 
 /// Opens a port of this name. So many packets a second are taken of it at most, if that is said.
 pub(crate) fn open(
-    kind: &Kind,
+    attachment: &dyn Attachment,
     name: &str,
     rx_rate: Option<u64>,
-    panel: &Panel,
-    dpdk: &port_dpdk::Options,
+    environment: &Environment,
 ) -> Result<Box<dyn Port>, port::Error> {
-    let port = match kind {
-        Kind::AfXdp(xdp) => port_xdp::open(xdp)?,
-        Kind::Dpdk(devargs) => port_dpdk::open(name, devargs, dpdk)?,
-        Kind::Patch(peer) => Box::new(panel.open(name, peer)?),
-        _ => kind.open(name)?,
-    };
+    let port = attachment.open(name, environment)?;
     Ok(match rx_rate {
         Some(per_second) => Box::new(port::pace::Paced::new(port, per_second)),
         None => port,
@@ -359,63 +342,14 @@ pub(crate) fn open(
 }
 
 /// Which worker serves which queue of a port: these, where it is not a worker's own.
-pub(crate) fn places(port: &dyn Port, given: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    match port.info().kind {
-        port::patch::KIND => (0..port.info().rx_queues).map(|n| (n, n)).collect(),
-        _ => given.to_vec(),
-    }
-}
-
-/// What can be told of a port without opening it.
-fn check(spec: &Spec) -> Result<(), Failure> {
-    let failed = |e: &dyn std::fmt::Display| Failure::Bad(format!("port {}: {e}", spec.name()));
-    match &spec.kind {
-        Kind::AfXdp(xdp) => {
-            let name = xdp.interface.clone();
-            if !std::path::Path::new("/sys/class/net").join(&name).exists() {
-                return Err(failed(&port::Error::NoInterface { name }));
-            }
-        }
-        Kind::Pcap { rx, tx, .. } => {
-            if let Some(rx) = rx {
-                port::pcap::Pcap::open(spec.name(), Some(rx), None, false)
-                    .map_err(|e| failed(&e))?;
-            }
-            if let Some(tx) = tx {
-                writable(tx).map_err(|e| failed(&format!("{}: {e}", tx.display())))?;
-            }
-        }
-        Kind::Dpdk(_) if !port_dpdk::BUILT_IN => {
-            let none = port_dpdk::open(spec.name(), "", &port_dpdk::Options::default());
-            return none.map(|_| ()).map_err(|e| failed(&e));
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-/// A file could be made there, or written: neither is done.
-pub(crate) fn writable(path: &std::path::Path) -> std::io::Result<()> {
-    use rustix::fs::{Access, access};
-    match std::fs::metadata(path) {
-        Ok(about) if about.is_dir() => Err(std::io::ErrorKind::IsADirectory.into()),
-        Ok(_) => Ok(access(path, Access::WRITE_OK)?),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            let folder = folder.unwrap_or(std::path::Path::new("."));
-            if !std::fs::metadata(folder)?.is_dir() {
-                return Err(std::io::ErrorKind::NotADirectory.into());
-            }
-            Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-fn writes(kind: &Kind) -> Option<&std::path::PathBuf> {
-    match kind {
-        Kind::Pcap { tx, .. } => tx.as_ref(),
-        _ => None,
+pub(crate) fn places(
+    attachment: &dyn Attachment,
+    port: &dyn Port,
+    given: &[(usize, usize)],
+) -> Vec<(usize, usize)> {
+    match attachment.kind().queue_per_worker {
+        true => (0..port.info().rx_queues).map(|n| (n, n)).collect(),
+        false => given.to_vec(),
     }
 }
 

@@ -46,7 +46,8 @@ pub fn run(options: Options) -> Result<(), Failure> {
     };
     let workers = Workers::start(config.workers, &config.cpus).map_err(Failure::bad)?;
     let begun = controllers::begin(&config, &workers)?;
-    let bridges = Bridges::with_panel(workers, ports.panel().clone(), config.defaults());
+    let bridges =
+        Bridges::with_environment(workers, ports.environment().clone(), config.defaults());
     let switch = begun.switch().clone();
     signals.of(&switch);
     if let Some(bound) = config.watchdog {

@@ -8,11 +8,11 @@ use crate::show::show;
 use control::bridges::{Mirror, Vlan};
 use control::client::ask;
 use control::failure::Failure;
+use control::port_kinds;
 use control::verbs::bridge::{Bridge, New};
 use control::verbs::mirror::Mirrors;
 use control::verbs::port::{Ports, number_of};
 use control::verbs::stations::Stations;
-use port::spec::Spec;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -57,7 +57,7 @@ pub(crate) fn port(options: PortOptions) -> Result<(), Failure> {
             let mut vlans = BTreeMap::new();
             // What is wrong with a specification by itself is told without a switch.
             for text in &ports {
-                let spec = Spec::parse(text);
+                let spec = port_kinds::parse(text);
                 let spec = spec.map_err(|e| Failure::Usage(format!("port {text:?}: {e}")))?;
                 vlans.extend(vlan.iter().map(|vlan| (spec.name().to_owned(), vlan.clone())));
             }

@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use control::engine::EngineName;
 use control::logging::LogFormat;
+use control::port_kinds;
 use control::program::p4_file::P4Source;
 use std::path::PathBuf;
 
@@ -244,7 +245,11 @@ pub(crate) enum PortCommand {
     /// Add ports, while packets pass
     Add {
         /// As for `run --port`
-        #[arg(required = true, value_name = "[NAME[:NUMBER]=]SPEC")]
+        #[arg(
+            required = true,
+            value_name = "[NAME[:NUMBER]=]SPEC",
+            long_help = port_kinds::help("As for `run --port`")
+        )]
         ports: Vec<String>,
         /// VLANs of all of them under NORMAL: vlan=N, trunk=N,N, with mode=, cvlans=, tag-type=, priority-tags=, protected
         #[arg(long, value_name = "WORDS")]

@@ -20,9 +20,11 @@ use ::gauge::{
     Threshold,
 };
 use control::failure::Failure;
+use control::port_kinds::{self, KINDS};
 use of_channel::TlsFiles;
 use openflow::Version;
-use port::spec::{Kind, Spec, Xdp, XdpSend};
+use port::kind::{Environment, Generates, OffWire};
+use port::spec::Spec;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -123,9 +125,9 @@ fn measure(options: GaugeRunOptions) -> Result<(), Failure> {
         ..settings
     };
     let [input, output] = two(&options.ports, "--port", "where probes go in, where they come out")?;
-    let dpdk = dpdk(options.eal.as_deref())?;
-    let ports = (open(&input, 1, &dpdk)?, open(&output, 2, &dpdk)?);
-    let mut looped = looped(&options.loopback, &dpdk)?;
+    let environment = environment(options.eal.as_deref())?;
+    let ports = (open(&input, 1, &environment)?, open(&output, 2, &environment)?);
+    let mut looped = looped(&options.loopback, &environment)?;
     let pair = looped.as_mut().map(|(a, b)| (a, b));
     let mut progress = |line: &str| eprintln!("millrace: gauge: {line}");
     let mut report =
@@ -195,7 +197,7 @@ fn interrupted() -> std::io::Result<Interrupt> {
 fn calibrate(options: &GaugeCalibrateOptions) -> Result<(), Failure> {
     within("--rate", options.rate, 1.0, 2e7)?;
     within("--probes", options.probes.into(), 1.0, 1e8)?;
-    let mut looped = looped(&options.loopback, &dpdk(options.eal.as_deref())?)?;
+    let mut looped = looped(&options.loopback, &environment(options.eal.as_deref())?)?;
     let pair = looped.as_mut().map(|(a, b)| (a, b));
     let settings =
         Settings { rate_pps: options.rate, probes: options.probes, ..Settings::default() };
@@ -218,13 +220,13 @@ fn calibrate(options: &GaugeCalibrateOptions) -> Result<(), Failure> {
 /// The pair of ports to calibrate by.
 fn looped(
     specs: &[String],
-    dpdk: &port_dpdk::Options,
+    environment: &Environment,
 ) -> Result<Option<(DataPort, DataPort)>, Failure> {
     if specs.is_empty() {
         return Ok(None);
     }
     let [a, b] = two(specs, "--loopback", "two ports joined back to back")?;
-    Ok(Some((open(&a, 0, dpdk)?, open(&b, 0, dpdk)?)))
+    Ok(Some((open(&a, 0, environment)?, open(&b, 0, environment)?)))
 }
 
 /// The switch, with what TLS needs.
@@ -384,7 +386,7 @@ fn versions(list: &str) -> Result<Vec<Version>, Failure> {
 fn two(specs: &[String], option: &str, what: &str) -> Result<[Spec; 2], Failure> {
     let parsed: Vec<Spec> = specs
         .iter()
-        .map(|s| Spec::parse(s).map_err(|e| Failure::Usage(format!("port {s:?}: {e}"))))
+        .map(|s| port_kinds::parse(s).map_err(|e| Failure::Usage(format!("port {s:?}: {e}"))))
         .collect::<Result<_, _>>()?;
     let count = parsed.len();
     parsed.try_into().map_err(|_| {
@@ -392,41 +394,23 @@ fn two(specs: &[String], option: &str, what: &str) -> Result<[Spec; 2], Failure>
     })
 }
 
-/// How DPDK's devices are opened: one queue each way, as one thread sends and captures.
-fn dpdk(eal: Option<&str>) -> Result<port_dpdk::Options, Failure> {
+/// What kinds of ports find: traffic is generated, and DPDK's devices have one queue each way, as one thread sends and
+/// captures.
+fn environment(eal: Option<&str>) -> Result<Environment, Failure> {
     let eal = port_dpdk::eal::split(eal.unwrap_or_default()).map_err(Failure::Usage)?;
-    Ok(port_dpdk::Options { eal, rx_queues: Some(1), ..port_dpdk::Options::default() })
+    let dpdk = port_dpdk::Options { eal, rx_queues: Some(1), ..port_dpdk::Options::default() };
+    Ok(Environment::default().with(Generates).with(dpdk))
 }
 
 /// Opens a port of ours; without a number of its own it is wired to the switch's port `number`.
-fn open(spec: &Spec, number: u32, dpdk: &port_dpdk::Options) -> Result<DataPort, Failure> {
+fn open(spec: &Spec, number: u32, environment: &Environment) -> Result<DataPort, Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure::Bad(format!("port {}: {e}", spec.name()));
-    let no_wire = |text: &str| Err(Failure::Usage(format!("port {}: {text}", spec.name())));
-    let port = match &spec.kind {
-        // Traffic is generated, so as fast as it goes unless told otherwise.
-        Kind::AfXdp(xdp) if xdp.send == XdpSend::Auto => {
-            port_xdp::open(&Xdp { send: XdpSend::Live, ..xdp.clone() })
-        }
-        Kind::AfXdp(xdp) => port_xdp::open(xdp),
-        Kind::Dpdk(devargs) => port_dpdk::open(spec.name(), devargs, dpdk),
-        Kind::Tap(_) | Kind::Internal(_) | Kind::AfPacket(_) => spec.open(),
-        Kind::Pcap { .. } => {
-            return no_wire(
-                "a file is no wire to a switch; --trace FILE sends the frames of one, --capture FILE writes \
-                 those that come out to one",
-            );
-        }
-        Kind::Patch(_) => {
-            return no_wire(
-                "patch ports join bridges of one process; use af_packet, af_xdp, tap or dpdk",
-            );
-        }
-        Kind::Memory(_) => {
-            return no_wire(
-                "memory ports lead to nowhere but this process; use af_packet, af_xdp, tap or dpdk",
-            );
-        }
-    };
+    if let Some(OffWire { why, instead }) = spec.attachment.kind().off_wire {
+        let kinds = KINDS.on_wire().join(", ");
+        let instead = instead.map_or_else(|| format!("use one of {kinds}"), str::to_owned);
+        return Err(Failure::Usage(format!("port {}: {why}; {instead}", spec.name())));
+    }
+    let port = spec.open(environment);
     let port = port.map_err(|e| failed(&e))?;
     DataPort::new(spec.name(), spec.number.unwrap_or(number), port).map_err(|e| failed(&e))
 }

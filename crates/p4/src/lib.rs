@@ -19,6 +19,7 @@
 
 use std::path::Path;
 
+mod annotations;
 pub mod ast;
 pub mod check;
 pub mod commands;

@@ -30,8 +30,11 @@ mod device;
 pub mod eal;
 #[cfg(feature = "dpdk")]
 mod gate;
+mod kind;
 #[cfg(feature = "dpdk")]
 mod sys;
+
+pub use kind::KIND;
 
 use port::{Error, Port};
 

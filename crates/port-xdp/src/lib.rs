@@ -1,6 +1,6 @@
 //! AF_XDP ports: frames straight from an interface's driver, past the kernel's network stack.
 //!
-//! In comes a specification ([`port::spec::Xdp`]), out a [`port::Port`] ([`open`]). Built in layers,
+//! In comes a specification ([`Settings`]), out a [`port::Port`] ([`open`]). Built in layers,
 //! each a page: `program` assembles the XDP program (no compiler needed on the user's machine),
 //! `sys` holds the declarations and system calls, `umem` the memory, `ring` the four rings,
 //! `socket` ties them together, `live` sends bursts past the rings, [`xdp`] is the port, [`bare`] what a port is measured against.
@@ -34,14 +34,18 @@
 //! `unsafe` lives in `sys`, `umem`, `ring` and `live`.
 
 pub mod bare;
+mod kind;
 mod live;
 mod program;
 mod ring;
+mod settings;
 mod socket;
 mod sys;
 mod umem;
 pub mod xdp;
 
+pub use kind::KIND;
+pub use settings::{Mode, SendBy, Settings};
 pub use xdp::Xdp;
 
 /// Chunks of memory that nobody uses, and all that there are. Of those in use, up to 512 may be idle in the
@@ -51,6 +55,6 @@ pub fn chunks() -> (usize, usize) {
 }
 
 /// Opens the AF_XDP port of a specification. Needs `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_BPF`.
-pub fn open(spec: &port::spec::Xdp) -> Result<Box<dyn port::Port>, port::Error> {
+pub fn open(spec: &Settings) -> Result<Box<dyn port::Port>, port::Error> {
     Ok(Box::new(Xdp::open(spec)?))
 }

@@ -85,7 +85,7 @@ const RELEASE_STEP: Duration = Duration::from_millis(5);
 pub(crate) struct How {
     /// The program runs in the driver.
     pub(crate) native: bool,
-    /// As in [`port::spec::Xdp`].
+    /// As in [`Settings`](crate::Settings).
     pub(crate) busy_poll_us: Option<u32>,
     /// Bursts may leave as [`Live`] frames.
     pub(crate) live: bool,

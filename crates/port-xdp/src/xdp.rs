@@ -25,8 +25,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::settings::{Mode, SendBy, Settings};
 use port::link::{Link, Totals, Watcher, XdpFeatures};
-use port::spec::{XdpMode, XdpSend};
 use port::{
     BURST_MAX, Burst, DropReason, Drops, Error, Frame, KernelStats, LinkState, Offload, Pool, Port,
     PortInfo, RxError, RxQueue, TxQueue, TxReport, gso,
@@ -47,9 +47,9 @@ pub struct Xdp {
     called: String,
     /// The interface's queues that the port takes.
     queues: Vec<u32>,
-    mode: XdpMode,
+    mode: Mode,
     busy_poll_us: Option<u32>,
-    send: XdpSend,
+    send: SendBy,
     /// Asked whether frames can leave past the ring, if they are to.
     features: Option<XdpFeatures>,
     native: bool,
@@ -125,7 +125,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Xdp {
     /// Opens queues of the interface and brings the interface up.
-    pub fn open(spec: &port::spec::Xdp) -> Result<Xdp, Error> {
+    pub fn open(spec: &Settings) -> Result<Xdp, Error> {
         let name = spec.interface.as_str();
         port::check_interface_name(name)?;
         let (watcher, link) = port::link::bring_up(name, NEEDS)?;
@@ -193,9 +193,9 @@ impl Xdp {
     /// with fewer queues is served by as many.
     fn attach(&mut self, link: &Link) -> Result<(), Error> {
         let modes: &[bool] = match self.mode {
-            XdpMode::Auto => &[true, false],
-            XdpMode::Native => &[true],
-            XdpMode::Generic => &[false],
+            Mode::Auto => &[true, false],
+            Mode::Native => &[true],
+            Mode::Generic => &[false],
         };
         let mut refused = None;
         let there = port::link::rx_queues(&self.watcher, &self.info.name);
@@ -205,7 +205,7 @@ impl Xdp {
         };
         let busy_poll_us = self.busy_poll_us;
         for &native in modes {
-            let live = self.send == XdpSend::Live;
+            let live = self.send == SendBy::Live;
             let how = socket::How { native, busy_poll_us, live };
             match socket::open(link.index, &queues, how, self.seats.umem()) {
                 Ok(Opened { sockets, attachment, live }) => {
@@ -391,7 +391,7 @@ impl Port for Xdp {
     }
 
     fn sending(&mut self) -> Option<String> {
-        if self.send != XdpSend::Live {
+        if self.send != SendBy::Live {
             return None;
         }
         let can = self.can_go_live();

@@ -7,24 +7,23 @@ use std::time::Duration;
 
 use lab::{Bridge, Lab, iperf, must, ping};
 use port::af_packet::AfPacket;
-use port::spec::{self, XdpMode, XdpSend};
 use port::{Burst, Frame, LinkState, Pool, Port, RxQueue, TxQueue};
-use port_xdp::Xdp;
+use port_xdp::{Mode, SendBy, Settings, Xdp};
 
 const A: &str = "10.77.0.1";
 const B: &str = "10.77.0.2";
 
-fn spec(interface: &str, mode: XdpMode) -> spec::Xdp {
-    spec::Xdp {
+fn spec(interface: &str, mode: Mode) -> Settings {
+    Settings {
         interface: interface.to_owned(),
         queue: None,
         mode,
         busy_poll_us: None,
-        send: XdpSend::Auto,
+        send: SendBy::Auto,
     }
 }
 
-fn two_ports(lab: &Lab, mode: XdpMode) -> (Xdp, Xdp) {
+fn two_ports(lab: &Lab, mode: Mode) -> (Xdp, Xdp) {
     lab.veth("a", "p1", A);
     lab.veth("b", "p2", B);
     lab.within("s", || {
@@ -33,11 +32,11 @@ fn two_ports(lab: &Lab, mode: XdpMode) -> (Xdp, Xdp) {
     })
 }
 
-fn passes_pings_and_tcp(mode: XdpMode) {
+fn passes_pings_and_tcp(mode: Mode) {
     let Some(lab) = Lab::new() else { return };
     let (mut a, mut b) = two_ports(&lab, mode);
-    assert_eq!(a.is_native(), mode == XdpMode::Native);
-    if mode == XdpMode::Generic {
+    assert_eq!(a.is_native(), mode == Mode::Native);
+    if mode == Mode::Generic {
         assert!(a.info().warnings[0].contains("ethtool -K PEER tso off gso off"));
         for which in ["a", "b"] {
             lab.at(which, "ethtool -K eth0 tso off gso off");
@@ -54,22 +53,22 @@ fn passes_pings_and_tcp(mode: XdpMode) {
 
 #[test]
 fn native_passes_pings_and_tcp() {
-    passes_pings_and_tcp(XdpMode::Native);
+    passes_pings_and_tcp(Mode::Native);
 }
 
 /// With the remedy that the port's warning names.
 #[test]
 fn generic_passes_pings_and_remedied_tcp() {
-    passes_pings_and_tcp(XdpMode::Generic);
+    passes_pings_and_tcp(Mode::Generic);
 }
 
 #[test]
 fn auto_is_native_on_veth_and_says_what_it_costs() {
     let Some(lab) = Lab::new() else { return };
-    let (a, _b) = two_ports(&lab, XdpMode::Auto);
+    let (a, _b) = two_ports(&lab, Mode::Auto);
     assert!(a.is_native());
     assert!(a.info().warnings[0].contains("switched TSO and GSO off"));
-    let busy = lab.within("s", || Xdp::open(&spec("p1", XdpMode::Auto))).err().expect("busy");
+    let busy = lab.within("s", || Xdp::open(&spec("p1", Mode::Auto))).err().expect("busy");
     assert!(busy.to_string().contains("somebody else uses queue 0"), "{busy}");
 }
 
@@ -80,7 +79,7 @@ fn joins_af_packet_with_default_offloads() {
     lab.veth("a", "p1", A);
     lab.veth("b", "p2", B);
     let mut a = lab.within("s", || AfPacket::open("p1").expect("p1"));
-    let mut b = lab.within("s", || Xdp::open(&spec("p2", XdpMode::Auto)).expect("p2"));
+    let mut b = lab.within("s", || Xdp::open(&spec("p2", Mode::Auto)).expect("p2"));
     let _bridge = lab.within("s", || Bridge::start(&mut a, &mut b));
     assert_eq!(ping(&lab, "a", B, 50, "0.002"), 50);
     for options in ["", "-R"] {
@@ -110,14 +109,14 @@ fn takes_every_queue_of_an_interface() {
         }
     }
     // Of one queue, the port says what it leaves out.
-    let one = spec::Xdp { queue: Some(1), ..spec("p1", XdpMode::Native) };
+    let one = Settings { queue: Some(1), ..spec("p1", Mode::Native) };
     let port = lab.within("s", || Xdp::open(&one).expect("p1"));
     assert_eq!(port.info().rx_queues, 1);
     let warnings = port.info().warnings.join("\n");
     assert!(warnings.contains("over 2 queues, of which this port takes queue 1"), "{warnings}");
     drop(port);
     for busy_poll_us in [None, Some(20)] {
-        let spec = |name| spec::Xdp { busy_poll_us, ..spec(name, XdpMode::Native) };
+        let spec = |name| Settings { busy_poll_us, ..spec(name, Mode::Native) };
         let (spec_a, spec_b) = (spec("p1"), spec("p2"));
         let (mut a, mut b) =
             lab.within("s", || (Xdp::open(&spec_a).expect("p1"), Xdp::open(&spec_b).expect("p2")));
@@ -127,7 +126,7 @@ fn takes_every_queue_of_an_interface() {
         drop(bridge);
     }
     // Many flows come by both queues, none twice.
-    let mut a = lab.within("s", || Xdp::open(&spec("p1", XdpMode::Native)).expect("p1"));
+    let mut a = lab.within("s", || Xdp::open(&spec("p1", Mode::Native)).expect("p1"));
     let mut queues = [a.rx_queue(0).expect("queue 0"), a.rx_queue(1).expect("queue 1")];
     assert!(a.rx_queue(1).is_err() && a.rx_queue(2).is_err());
     lab.at("a", "ip neigh replace 10.77.0.9 lladdr 02:00:00:00:00:09 dev eth0");
@@ -152,7 +151,7 @@ fn takes_every_queue_of_an_interface() {
 #[test]
 fn leaves_nothing_behind() {
     let Some(lab) = Lab::new() else { return };
-    let (a, b) = two_ports(&lab, XdpMode::Auto);
+    let (a, b) = two_ports(&lab, Mode::Auto);
     let shown = || must(&format!("ip -n {} link show p1", lab.ns("s")));
     assert!(shown().contains("xdp"), "{}", shown());
     drop((a, b));
@@ -163,7 +162,7 @@ fn leaves_nothing_behind() {
 #[test]
 fn survives_an_interface_made_anew() {
     let Some(lab) = Lab::new() else { return };
-    let (mut a, mut b) = two_ports(&lab, XdpMode::Auto);
+    let (mut a, mut b) = two_ports(&lab, Mode::Auto);
     let _bridge = lab.within("s", || Bridge::start(&mut a, &mut b));
     assert_eq!(ping(&lab, "a", B, 5, "0.002"), 5);
     must(&format!("ip -n {} link del p1", lab.ns("s")));
@@ -224,12 +223,12 @@ fn live_bursts_keep_bytes_and_order() {
     let s = lab.ns("s");
     must(&format!("ip link add c0 netns {s} type veth peer name c1 netns {s}"));
     let open = |name, send| {
-        let spec = spec::Xdp { send, ..spec(name, XdpMode::Native) };
+        let spec = Settings { send, ..spec(name, Mode::Native) };
         lab.within("s", || Xdp::open(&spec).expect("a port"))
     };
-    let mut a = open("c0", XdpSend::Live);
+    let mut a = open("c0", SendBy::Live);
     let alone = a.sending().expect("it was asked for");
-    let mut b = open("c1", XdpSend::Ring);
+    let mut b = open("c1", SendBy::Ring);
     lab.within("s", || wait_for("up", || a.link().is_up() && b.link().is_up()));
     let now = a.sending().expect("it was asked for");
     assert_eq!(b.sending(), None);
@@ -289,7 +288,7 @@ fn live_ports_pass_pings_and_tcp() {
         lab::sh(&format!("ip netns exec {} ethtool -K eth0 gro on", lab.ns(which)));
     }
     let open = |name| {
-        let spec = spec::Xdp { send: XdpSend::Live, ..spec(name, XdpMode::Native) };
+        let spec = Settings { send: SendBy::Live, ..spec(name, Mode::Native) };
         lab.within("s", || Xdp::open(&spec).expect("a port"))
     };
     let (mut a, mut b) = (open("p1"), open("p2"));

@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 use lab::{Lab, must};
 use port::af_packet::AfPacket;
 use port::prng::Prng;
-use port::spec::{self, XdpMode, XdpSend};
 use port::{Burst, Frame, Pool, Port, RxQueue, TxQueue};
-use port_xdp::Xdp;
+use port_xdp::{Mode, SendBy, Settings, Xdp};
 
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -22,9 +21,9 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn open(lab: &Lab, interface: &str, mode: XdpMode) -> Xdp {
+fn open(lab: &Lab, interface: &str, mode: Mode) -> Xdp {
     let (interface, queue, busy_poll_us) = (interface.to_owned(), None, None);
-    let spec = spec::Xdp { interface, queue, mode, busy_poll_us, send: XdpSend::Auto };
+    let spec = Settings { interface, queue, mode, busy_poll_us, send: SendBy::Auto };
     lab.within("s", || Xdp::open(&spec).expect("the port opens"))
 }
 
@@ -114,7 +113,7 @@ fn take(rx: &mut dyn RxQueue, pool: &mut Pool, many: usize) -> Vec<Frame> {
     frames
 }
 
-fn forwards_in_place(mode: XdpMode) {
+fn forwards_in_place(mode: Mode) {
     let _alone = alone();
     let Some(lab) = Lab::new() else { return };
     lab.veth("a", "p1", "10.78.0.1");
@@ -170,12 +169,12 @@ fn forwards_in_place(mode: XdpMode) {
 
 #[test]
 fn native_forwards_in_place() {
-    forwards_in_place(XdpMode::Native);
+    forwards_in_place(Mode::Native);
 }
 
 #[test]
 fn generic_forwards_in_place() {
-    forwards_in_place(XdpMode::Generic);
+    forwards_in_place(Mode::Generic);
 }
 
 /// Whoever holds frames cannot stop the port: when chunks get rare, frames come as copies.
@@ -184,7 +183,7 @@ fn receives_when_no_chunk_is_idle() {
     let _alone = alone();
     let Some(lab) = Lab::new() else { return };
     lab.veth("a", "p1", "10.78.0.1");
-    let mut a = open(&lab, "p1", XdpMode::Native);
+    let mut a = open(&lab, "p1", Mode::Native);
     let (mut rx, mut from) = (a.rx_queue(0).expect("rx"), Host::of(&lab, "a"));
     let (mut pool, mut held) = (Pool::new(), Vec::new());
     let copied = |held: &[Frame]| held.iter().filter(|f| f.buffer_len() != 4096).count();
@@ -198,7 +197,7 @@ fn receives_when_no_chunk_is_idle() {
     assert_eq!(numbers, (0..held.len() as u32).collect::<Vec<_>>());
     // Others may still be opened, and work.
     lab.veth("b", "p2", "10.78.0.2");
-    let mut b = open(&lab, "p2", XdpMode::Native);
+    let mut b = open(&lab, "p2", Mode::Native);
     let (mut rx_b, mut host_b) = (b.rx_queue(0).expect("rx"), Host::of(&lab, "b"));
     host_b.send(0..3000, 64);
     let mut got = take(&mut *rx_b, &mut pool, 1500);
@@ -221,7 +220,7 @@ fn frames_go_from_one_memory_to_another() {
     let Some(lab) = Lab::new() else { return };
     lab.veth("a", "p1", "10.78.0.1");
     lab.veth("b", "p2", "10.78.0.2");
-    let mut a = open(&lab, "p1", XdpMode::Native);
+    let mut a = open(&lab, "p1", Mode::Native);
     let first = port_xdp::chunks().1;
     let mut more = Vec::new();
     while port_xdp::chunks().1 == first {
@@ -229,9 +228,9 @@ fn frames_go_from_one_memory_to_another() {
         let (n, ns) = (more.len(), lab.ns("s"));
         must(&format!("ip -n {ns} link add x{n} type veth peer name y{n}"));
         must(&format!("ip -n {ns} link set y{n} up"));
-        more.push(open(&lab, &format!("x{n}"), XdpMode::Native));
+        more.push(open(&lab, &format!("x{n}"), Mode::Native));
     }
-    let mut b = open(&lab, "p2", XdpMode::Native);
+    let mut b = open(&lab, "p2", Mode::Native);
     let (mut rx, mut tx) = (a.rx_queue(0).expect("rx"), b.tx_queue().expect("tx"));
     let (mut from, mut to) = (Host::of(&lab, "a"), Host::of(&lab, "b"));
     let mut pool = Pool::new();
@@ -278,7 +277,7 @@ fn no_chunk_is_lost_while_ports_come_and_go() {
             });
         }
         for round in 0..12 {
-            let mode = if round % 3 == 2 { XdpMode::Generic } else { XdpMode::Native };
+            let mode = if round % 3 == 2 { Mode::Generic } else { Mode::Native };
             let (mut a, mut b) = (open(&lab, "p1", mode), open(&lab, "p2", mode));
             let over = AtomicBool::new(false);
             std::thread::scope(|workers| {
@@ -359,7 +358,7 @@ fn wakes_a_worker_that_was_busy() {
     let _alone = alone();
     let Some(lab) = Lab::new() else { return };
     lab.veth("a", "p1", "10.78.0.1");
-    let mut a = open(&lab, "p1", XdpMode::Native);
+    let mut a = open(&lab, "p1", Mode::Native);
     let (mut rx, mut from) = (a.rx_queue(0).expect("rx"), Host::of(&lab, "a"));
     let (mut burst, mut pool) = (Burst::new(), Pool::new());
     let wakes = |rx: &dyn RxQueue, ms| {

@@ -1,6 +1,6 @@
 //! Ports: where frames enter and leave the switch.
 //!
-//! In come port specifications ([`spec`]); out come [`Port`]s, whose [`RxQueue`]s fill a [`Burst`]
+//! In come port specifications ([`spec`]) of some [`kind`]; out come [`Port`]s, whose [`RxQueue`]s fill a [`Burst`]
 //! with [`Frame`]s and whose [`TxQueue`]s put frames out. The control side ([`Port`]) stays with
 //! the switch's control thread; queues go to workers, one transmit queue for each, so that no lock
 //! is shared between workers.
@@ -24,12 +24,14 @@ pub mod adapter;
 pub mod af_packet;
 mod around;
 pub mod burst;
+pub mod doctor;
 pub mod drops;
 pub mod error;
 pub mod fault;
 pub mod frame;
 pub mod gso;
 mod intake;
+pub mod kind;
 pub mod link;
 pub mod marks;
 pub mod memory;

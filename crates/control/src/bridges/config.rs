@@ -5,7 +5,7 @@ use crate::normal::learning::Learning;
 use crate::normal::mirror::Mirror;
 use crate::normal::vlan::Vlan;
 use of_pipeline::table_limits::TableLimit;
-use port::spec::Kind;
+use port::kind::{Attached, Environment};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use switch::EngineKind;
@@ -26,8 +26,8 @@ pub struct Defaults {
     pub connections: usize,
     /// Flow entries of each bridge, at most; none for what memory allows.
     pub flows_max: Option<u32>,
-    /// How DPDK's devices are opened.
-    pub dpdk: port_dpdk::Options,
+    /// What kinds of ports find there.
+    pub environment: Environment,
     /// How long a thread may stand still before the process ends.
     pub watchdog: Option<Duration>,
 }
@@ -75,8 +75,8 @@ pub struct PortConfig {
     pub name: String,
     /// Its number, or the least free one; [`NUMBER_LOCAL`](switch::ports::NUMBER_LOCAL) for the bridge's own.
     pub number: Option<u32>,
-    /// What is behind it.
-    pub kind: Kind,
+    /// What it is attached to.
+    pub attachment: Attached,
     /// Its VLANs under NORMAL, and whether it is protected.
     pub vlan: Vlan,
     /// Packets a second that are taken of it, at most.
@@ -87,11 +87,11 @@ pub struct PortConfig {
 
 impl PortConfig {
     /// A port of this name, with the least free number.
-    pub fn new(name: &str, kind: Kind) -> PortConfig {
+    pub fn new(name: &str, attachment: Attached) -> PortConfig {
         PortConfig {
             name: name.to_owned(),
             number: None,
-            kind,
+            attachment,
             vlan: Vlan::default(),
             rx_rate: None,
             places: Vec::new(),
@@ -100,7 +100,8 @@ impl PortConfig {
 
     /// The port that a specification describes.
     pub fn of_spec(spec: &port::spec::Spec) -> PortConfig {
-        PortConfig { number: spec.number, ..PortConfig::new(spec.name(), spec.kind.clone()) }
+        let attachment = spec.attachment.clone();
+        PortConfig { number: spec.number, ..PortConfig::new(spec.name(), attachment) }
     }
 }
 

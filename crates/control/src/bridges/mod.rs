@@ -40,6 +40,7 @@ use crate::controller::Controllers;
 use crate::sync::lock;
 use datapath::policer::Policing;
 use datapath::queues::QueuesConfig;
+use port::kind::Environment;
 use port::link::LinkRequest;
 use port::patch::Panel;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -51,7 +52,6 @@ pub struct Bridges(Arc<Inner>);
 
 struct Inner {
     workers: Workers,
-    panel: Panel,
     defaults: Defaults,
     /// In the order in which they were made.
     all: Mutex<Vec<Arc<Bridge>>>,
@@ -63,13 +63,19 @@ impl Bridges {
     /// None yet, on these workers.
     pub fn new(workers: Workers, defaults: Defaults) -> Bridges {
         let panel = Panel::new(workers.len());
-        Bridges::with_panel(workers, panel, defaults)
+        let environment = defaults.environment.clone().with(panel);
+        Bridges::with_environment(workers, environment, defaults)
     }
 
-    /// The same, whose patch ports meet at this panel.
-    pub(crate) fn with_panel(workers: Workers, panel: Panel, defaults: Defaults) -> Bridges {
+    /// The same, whose ports find this; a panel is among it.
+    pub(crate) fn with_environment(
+        workers: Workers,
+        environment: Environment,
+        defaults: Defaults,
+    ) -> Bridges {
+        let defaults = Defaults { environment, ..defaults };
         let (all, changes) = (Mutex::default(), Mutex::default());
-        Bridges(Arc::new(Inner { workers, panel, defaults, all, changes }))
+        Bridges(Arc::new(Inner { workers, defaults, all, changes }))
     }
 
     /// What bridges have in common.
@@ -173,7 +179,7 @@ impl Bridges {
                 return Err(Error::PortExists { bridge, port: config.name });
             }
         }
-        bridge.add_port(&self.0.panel, &self.0.defaults.dpdk, config)
+        bridge.add_port(&self.0.defaults.environment, config)
     }
 
     /// Removes a port. Its interface is free when this returns.

@@ -8,8 +8,8 @@ use crate::ports::{open, places};
 use crate::sync::lock;
 use datapath::policer::Policing;
 use datapath::queues::QueuesConfig;
+use port::kind::Environment;
 use port::link::LinkRequest;
-use port::patch::Panel;
 use switch::PortError;
 use switch::ports::{NUMBER_LOCAL, NUMBER_MAX};
 
@@ -21,20 +21,19 @@ impl Bridge {
 
     pub(super) fn add_port(
         &self,
-        panel: &Panel,
-        dpdk: &port_dpdk::Options,
+        environment: &Environment,
         mut config: PortConfig,
     ) -> Result<u32, Error> {
         check_port_name(&config.name)?;
         normal::check(&config.name, &config.vlan)?;
         let number = self.free_number(config.number)?;
         let name = config.name.as_str();
-        let opened = open(&config.kind, name, config.rx_rate, panel, dpdk);
+        let opened = open(&*config.attachment, name, config.rx_rate, environment);
         let port = opened.map_err(|error| Error::Port { port: name.to_owned(), error })?;
         for warning in &port.info().warnings {
             tracing::warn!(bridge = self.name(), port = name, "{warning}");
         }
-        let places = places(&*port, &config.places);
+        let places = places(&*config.attachment, &*port, &config.places);
         config.number = Some(number);
         let (name, kept) = (config.name.clone(), config);
         // Its VLANs hold for its first packet.

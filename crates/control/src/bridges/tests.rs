@@ -3,7 +3,6 @@
 use super::*;
 use crate::program::tables;
 use port::memory::{self, Handle};
-use port::spec::{Kind, Spec};
 use std::time::{Duration, Instant};
 use switch::EngineKind;
 use switch::ports::NUMBER_LOCAL;
@@ -16,7 +15,7 @@ fn bridges(workers: usize, engine: EngineKind) -> Bridges {
         validate: None,
         connections: 1024,
         flows_max: Some(1 << 16),
-        dpdk: port_dpdk::Options::default(),
+        environment: Environment::default(),
         watchdog: None,
     };
     Bridges::new(workers, defaults)
@@ -26,15 +25,20 @@ fn engines() -> [EngineKind; 2] {
     [EngineKind::Interp, EngineKind::default()]
 }
 
+fn port(name: &str, spec: &str) -> PortConfig {
+    let spec = crate::port_kinds::parse(&format!("{name}={spec}")).unwrap();
+    PortConfig::of_spec(&spec)
+}
+
 /// Adds a memory port, and returns its far end.
 fn memory(bridges: &Bridges, bridge: &str, name: &str) -> Handle {
     let far = memory::attach(name).unwrap();
-    bridges.add_port(bridge, PortConfig::new(name, Kind::Memory(name.to_owned()))).unwrap();
+    bridges.add_port(bridge, port(name, &format!("memory:{name}"))).unwrap();
     far
 }
 
 fn patch(bridges: &Bridges, bridge: &str, name: &str, peer: &str) -> u32 {
-    bridges.add_port(bridge, PortConfig::new(name, Kind::Patch(peer.to_owned()))).unwrap()
+    bridges.add_port(bridge, port(name, &format!("patch:{peer}"))).unwrap()
 }
 
 fn flow(bridges: &Bridges, bridge: &str, text: &str) {
@@ -170,7 +174,7 @@ fn ports_come_and_go_and_change_numbers_and_others_lose_nothing() {
         while changes < 50 || begun.elapsed() < Duration::from_secs(1) {
             let name = format!("passing-{changes}");
             let bridge = ["br0", "br1"][changes % 2];
-            let port = PortConfig::new(&name, Kind::Memory(name.clone()));
+            let port = port(&name, &format!("memory:{name}"));
             let number = bridges.add_port(bridge, port).unwrap();
             assert_eq!(bridges.renumber(bridge, &name, Some(number + 100)).unwrap(), number + 100);
             bridges.add(BridgeConfig::named("br2")).unwrap();
@@ -223,7 +227,6 @@ fn what_is_wrong_is_told_precisely_and_changes_nothing() {
     assert!(matches!(bridges.remove("br7"), Err(Error::NoBridge { .. })));
     bridges.add(named("br1")).unwrap();
     let _far = memory(&bridges, "br0", "wrong-a");
-    let port = |name: &str, spec: &str| PortConfig::new(name, Spec::parse(spec).unwrap().kind);
     let again = bridges.add_port("br1", port("wrong-a", "memory:other"));
     assert!(matches!(again, Err(Error::PortExists { bridge, .. }) if bridge == "br0"));
     let at = |number, name: &str| PortConfig {

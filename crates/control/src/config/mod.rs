@@ -8,7 +8,7 @@ use crate::normal::learning::Learning;
 use crate::normal::mirror::Mirror;
 use crate::normal::vlan::{Vlan, of_named_port};
 use crate::program::tables;
-use crate::{bounds, model, socket};
+use crate::{bounds, model, port_kinds, socket};
 use clap::{Args, ValueEnum};
 use datapath::compiled;
 use datapath::queues::Setting;
@@ -16,6 +16,7 @@ use of_channel::connection::Timing;
 use of_channel::{FailMode, Listen, Rate, Target, TlsFiles};
 use of_pipeline::Synchronised;
 use openflow::{Version, VersionSet};
+use port::kind::Environment;
 use port::spec::Spec;
 use service::catalogue;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,11 @@ pub struct Options {
     /// Configuration file; options add to it and override it
     pub config: Option<PathBuf>,
     /// A port; numbers count from 1 in order
-    #[arg(long = "port", value_name = "[NAME[:NUMBER]=]SPEC")]
+    #[arg(
+        long = "port",
+        value_name = "[NAME[:NUMBER]=]SPEC",
+        long_help = port_kinds::help("A port; numbers count from 1 in order")
+    )]
     pub ports: Vec<String>,
     /// A controller to connect to: tcp:HOST[:PORT], tls:HOST[:PORT]
     #[arg(long = "controller", value_name = "TARGET")]
@@ -288,7 +293,8 @@ impl BridgeSection {
         let name = self.name;
         let failed = |e: &dyn std::fmt::Display| Failure::Usage(format!("bridge {name:?}: {e}"));
         let ports = self.port.iter().map(|text| {
-            let spec = Spec::parse(text).map_err(|e| failed(&format!("port {text:?}: {e}")))?;
+            let spec =
+                port_kinds::parse(text).map_err(|e| failed(&format!("port {text:?}: {e}")))?;
             Ok(PortConfig::of_spec(&spec))
         });
         let mut ports = ports.collect::<Result<Vec<_>, Failure>>()?;
@@ -388,8 +394,8 @@ pub(crate) struct Config {
     pub(crate) services: Vec<String>,
     /// Workers never sleep.
     pub(crate) poll: bool,
-    /// How DPDK's devices are opened.
-    pub(crate) dpdk: port_dpdk::Options,
+    /// What kinds of ports find there.
+    pub(crate) environment: Environment,
     /// The control socket.
     pub(crate) ctl: Option<PathBuf>,
     /// Flow entries, at most; none for what memory allows.
@@ -421,7 +427,7 @@ impl Config {
             validate: self.validate,
             connections: self.connections,
             flows_max: self.flows_max,
-            dpdk: self.dpdk.clone(),
+            environment: self.environment.clone(),
             watchdog: self.watchdog,
         }
     }
@@ -479,7 +485,7 @@ impl Config {
         }
         let ports = both(file.port, options.ports)
             .iter()
-            .map(|s| Spec::parse(s).map_err(|e| Failure::Usage(format!("port {s:?}: {e}"))))
+            .map(|s| port_kinds::parse(s).map_err(|e| Failure::Usage(format!("port {s:?}: {e}"))))
             .collect::<Result<_, _>>()?;
         let controllers = both(file.controller, options.controllers)
             .iter()
@@ -649,7 +655,7 @@ impl Config {
             take_over,
             services,
             poll: options.poll || file.poll.unwrap_or(false),
-            dpdk,
+            environment: Environment::default().with(dpdk),
             ctl: options.ctl.or(file.ctl),
             flows_max: flows_max.map(|n| n as u32),
             log_changes: options.log_changes.or(file.log_changes),

@@ -2,9 +2,9 @@
 
 use super::bridge::number;
 use crate::bridges::{Bridge, PortConfig, PortState, Vlan};
+use crate::port_kinds;
 use crate::protocol::Reply;
 use crate::verb::{At, Change, Verb};
-use port::spec::Spec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -81,7 +81,7 @@ impl Verb for Ports {
         let bridges = at.bridges()?;
         // All is read before anything is done.
         let specs = self.add.iter().map(|text| {
-            let spec = Spec::parse(text).map_err(|e| format!("port {text:?}: {e}"))?;
+            let spec = port_kinds::parse(text).map_err(|e| format!("port {text:?}: {e}"))?;
             Ok(PortConfig::of_spec(&spec))
         });
         let mut specs = specs.collect::<Result<Vec<_>, String>>()?;
@@ -153,7 +153,7 @@ impl One {
         One {
             bridge: bridge.to_owned(),
             number: view.number,
-            spec: Spec { given_name: None, number: None, kind: config.kind.clone() }.to_string(),
+            spec: config.attachment.to_string(),
             vlan: match config.vlan == Vlan::default() {
                 true => String::new(),
                 false => config.vlan.to_string(),

@@ -3,8 +3,8 @@
 use super::connections::Trackers;
 use super::{channel, flows, interface, normal, qos, trace};
 use control::bridges::{Bridge, BridgeConfig, Bridges, Mirror, PortConfig, Vlan};
+use control::port_kinds::KINDS;
 use port::link::LinkRequest;
-use port::spec::Kind;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,9 +19,6 @@ use vswitch::switch::{
     BridgeView, Connections, ControllerView, Feature, InterfaceView, LOCAL, Listed, Mac, Station,
     Switch,
 };
-
-/// The types of interfaces that are there.
-const TYPES: [&str; 4] = ["internal", "patch", "system", "tap"];
 
 /// A bridge as it was told.
 #[derive(Clone, Default)]
@@ -148,11 +145,13 @@ fn default_id(name: &str) -> u64 {
 impl Switch for Below {
     fn lacks(&self, feature: &Feature) -> Option<String> {
         Some(match feature {
-            Feature::Interface(kind) if TYPES.contains(&kind.as_str()) => return None,
+            Feature::Interface(kind) if KINDS.of_database(kind).is_some() => return None,
             Feature::Interface(kind) if kind.starts_with("dpdk") => {
                 "DPDK's ports are not opened by the database yet".to_owned()
             }
-            Feature::Interface(_) => format!("not there; there are {}", TYPES.join(", ")),
+            Feature::Interface(_) => {
+                format!("not there; there are {}", KINDS.database_words().join(", "))
+            }
             Feature::Vlan
             | Feature::Mirror
             | Feature::Protected
@@ -172,7 +171,7 @@ impl Switch for Below {
     }
 
     fn interface_types(&self) -> Vec<String> {
-        TYPES.map(str::to_owned).to_vec()
+        KINDS.database_words().into_iter().map(str::to_owned).collect()
     }
 
     fn capabilities(&self) -> BTreeMap<String, String> {
@@ -217,18 +216,14 @@ impl Switch for Below {
         interface: &InterfaceSettings,
     ) -> Result<(), String> {
         let name = interface.name.clone();
-        let kind = match interface.kind.as_str() {
-            "system" => Kind::AfPacket(name.clone()),
-            "internal" => Kind::Internal(name.clone()),
-            "tap" => Kind::Tap(name.clone()),
-            "patch" => Kind::Patch(interface.options.get("peer").cloned().unwrap_or_default()),
-            other => return Err(format!("interface type {other} is not there")),
-        };
+        let kind = KINDS.of_database(&interface.kind);
+        let kind = kind.ok_or_else(|| format!("interface type {} is not there", interface.kind))?;
+        let attachment = (kind.attach)(&name, &interface.options);
         let vlan = self.told().get(bridge).and_then(|told| told.vlans.get(&name).cloned());
         let config = PortConfig {
             number: Some(to_switch(number)),
             vlan: vlan.unwrap_or_default(),
-            ..PortConfig::new(&name, kind)
+            ..PortConfig::new(&name, attachment)
         };
         self.bridges
             .add_port(bridge, config)

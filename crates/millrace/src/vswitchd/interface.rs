@@ -1,7 +1,6 @@
 //! What is seen of an interface: link, address, counters, driver.
 
 use control::bridges::PortState;
-use port::spec::Kind;
 use std::collections::BTreeMap;
 use std::fs;
 use vswitch::switch::{InterfaceView, Mac};
@@ -21,17 +20,9 @@ fn driver(name: &str) -> Option<String> {
     of_kernel(name, "tun_flags").map(|_| "tun".to_owned())
 }
 
-/// The device behind a port, if the kernel has one.
-fn device(kind: &Kind) -> Option<&str> {
-    match kind {
-        Kind::AfPacket(name) | Kind::Internal(name) | Kind::Tap(name) => Some(name),
-        _ => None,
-    }
-}
-
 /// A port as the database shows it.
 pub(super) fn view(port: &PortState) -> InterfaceView {
-    let device = device(&port.config.kind);
+    let device = port.config.attachment.interface();
     let number = |file: &str| device.and_then(|name| of_kernel(name, file))?.parse::<u64>().ok();
     let (counters, kernel) = (&port.counters, &port.kernel);
     let resets = (number("carrier_up_count"), number("carrier_down_count"));

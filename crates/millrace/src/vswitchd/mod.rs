@@ -28,6 +28,7 @@ use control::bridges::{Bridges, Defaults};
 use control::failure::Failure;
 use control::server::{Empty, run_empty};
 use options::Told;
+use port::kind::Environment;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,7 +110,7 @@ pub(crate) fn run(options: VswitchdOptions) -> Result<(), Failure> {
             validate: None,
             connections: control::program::tables::CONNECTIONS,
             flows_max: None,
-            dpdk: port_dpdk::Options::default(),
+            environment: Environment::default(),
             watchdog: Some(Duration::from_secs(60)),
         },
         ctl: told.ctl.clone(),

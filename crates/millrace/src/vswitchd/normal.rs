@@ -89,7 +89,6 @@ pub(super) fn mirror(settings: &MirrorSettings) -> Result<Mirror, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use vswitch::desired::bridge::STATIONS_MAX;
 
     #[test]

@@ -1,8 +1,9 @@
 //! Actions and instructions on the wire (1.5.1 §7.2.5, §7.2.6; 1.3.5 §7.2.4, §7.2.5; 1.0.2 §5.2.4).
 
+use super::loss::{Encode, Loss};
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss, NICIRA, nicira, own_fields, oxm, oxs, softflow};
+use super::{nicira, nxm, own_fields, oxm, oxs, softflow};
 use crate::action::{
     Action, ActionType, Actions, CopyField, ExperimenterAction, ExperimenterInstruction,
     Instruction, InstructionType, Instructions, SetField, StatTrigger, StatTriggerFlags,
@@ -10,6 +11,7 @@ use crate::action::{
 use crate::error::ErrorCode;
 use crate::field::{FieldId, OxmHeader, VLAN_PRESENT};
 use crate::flow_match::Match;
+use crate::ids::NICIRA;
 use crate::ids::{GroupId, MacAddr, MeterId, PortNo, QueueId, TableId};
 use crate::softflow::SOFTFLOW;
 use crate::version::Version;
@@ -177,11 +179,10 @@ fn decode_set_field(version: Version, mut r: Reader<'_>) -> Result<Action> {
     let header = oxm::header(&mut r)?;
     //= openflow-1.5.1 §7.2.6.7: from 1.5 on set-field takes a mask.
     let masked = header.has_mask();
-    let Some((field, bytes)) = nicira::field_of(header).filter(|f| f.0.info().since <= version)
-    else {
-        return Err(nicira::unknown_field(&r, ErrorCode::BacBadSetType, header));
+    let Some((field, bytes)) = nxm::field_of(header).filter(|f| f.0.info().since <= version) else {
+        return Err(nxm::unknown_field(&r, ErrorCode::BacBadSetType, header));
     };
-    nicira::settable(&r, field)?;
+    nxm::settable(&r, field)?;
     if masked && version < Version::V15 {
         let right = "no mask before 1.5";
         return Err(r.bad_field(
@@ -222,7 +223,7 @@ fn decode_set_field(version: Version, mut r: Reader<'_>) -> Result<Action> {
         ));
     }
     let mask = mask.filter(|mask| *mask != all);
-    let set = nicira::set_field(field, bytes, value, mask);
+    let set = nxm::set_field(field, bytes, value, mask);
     if set.field == FieldId::VlanVid && set.mask.is_none() && set.value & VLAN_PRESENT == 0 {
         return Err(r.bad_field(
             ErrorCode::BacBadSetArgument,
@@ -239,9 +240,9 @@ fn decode_set_field(version: Version, mut r: Reader<'_>) -> Result<Action> {
 fn copied_field(version: Version, r: &mut Reader<'_>) -> Result<FieldId> {
     let header = oxm::header(r)?;
     let known = |(f, _): &(FieldId, usize)| !header.has_mask() && f.info().since <= version;
-    match nicira::field_of(header).filter(known) {
+    match nxm::field_of(header).filter(known) {
         Some((field, _)) => Ok(field),
-        None => Err(nicira::unknown_field(r, ErrorCode::BacBadSetType, header)),
+        None => Err(nxm::unknown_field(r, ErrorCode::BacBadSetType, header)),
     }
 }
 
@@ -256,8 +257,8 @@ fn decode_copy_field(version: Version, mut r: Reader<'_>) -> Result<Action> {
     if padding.len() >= 8 {
         return Err(r.bad_length(padding.len(), "0 to 7 bytes of padding"));
     }
-    let from = nicira::bits_of_field(&r, from, from_offset, bits)?;
-    let to = nicira::bits_of_field(&r, to, to_offset, bits)?;
+    let from = nxm::bits_of_field(&r, from, from_offset, bits)?;
+    let to = nxm::bits_of_field(&r, to, to_offset, bits)?;
     Ok(Action::CopyField(CopyField { bits, from, to }))
 }
 
@@ -557,7 +558,7 @@ fn encode_action_13(
             // Nicira's number of the ingress port has 16 bits, by which Open vSwitch names it.
             let (header, bytes, value) = match (field, PortNo(value as u32).to_v10()) {
                 (FieldId::InPort, Some(port)) if mask.is_none() => {
-                    let (header, bytes) = nicira::header_of(field, false);
+                    let (header, bytes) = nxm::header_of(field, false);
                     (header, bytes, port.into())
                 }
                 _ => {

@@ -4,17 +4,19 @@ use super::action::{
     decode_actions, decode_instructions, encode_instructions, encode_instructions_10,
     instructions_from_v10,
 };
-use super::misc::{buffer_from_wire, buffer_to_wire};
+use super::buffer::{buffer_from_wire, buffer_to_wire};
+use super::loss::{Encode, EncodeError, Loss};
 use super::oxm::{Unknown, decode_match, encode_match};
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, EncodeError, Loss, NICIRA, match10, nicira, oxs};
+use super::{match10, nx_match, oxs};
 use crate::error::ErrorCode;
 use crate::flow::{
     AggregateStats, EntryStats, FlowCounts, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved,
     FlowRemovedReason, FlowStats, FlowStatsRequest, Uncounted,
 };
 use crate::flow_match::Match;
+use crate::ids::NICIRA;
 use crate::ids::{Age, GroupId, PortNo, TableId};
 use crate::version::Version;
 
@@ -85,7 +87,7 @@ pub(super) fn decode_nx_mod(table_ids: bool, r: &mut Reader<'_>) -> Result<FlowM
     let flags = flags(r, version, bits)?;
     let length = usize::from(r.u16()?);
     r.skip(6)?;
-    let nx = nicira::decode_match(r, length)?;
+    let nx = nx_match::decode_match(r, length)?;
     if command == FlowModCommand::Add && nx.cookie_mask != 0 {
         let right = "no cookie in the match of an add";
         return Err(r.bad_value(ErrorCode::BmcBadField, "cookie filter", nx.cookie_mask, right));
@@ -132,7 +134,7 @@ fn encode_nx_mod(buf: &mut Vec<u8>, m: &FlowMod) -> Encode {
     buf.put_u16((m.flags & FLAGS_V10).bits() | emerg);
     let length_at = buf.len();
     buf.pad(8);
-    let length = nicira::encode_match(buf, &m.matching, (m.cookie, m.cookie_mask)) as u16;
+    let length = nx_match::encode_match(buf, &m.matching, (m.cookie, m.cookie_mask)) as u16;
     buf[length_at..length_at + 2].copy_from_slice(&length.to_be_bytes());
     encode_instructions_10(buf, &m.instructions, Loss::Refuse)
 }
@@ -663,7 +665,7 @@ pub(super) fn decode_nx_stats_request(r: &mut Reader<'_>) -> Result<FlowStatsReq
     let length = usize::from(r.u16()?);
     let table_id = TableId(r.u8()?);
     r.skip(3)?;
-    let nicira::NxMatch { matching, cookie, cookie_mask } = nicira::decode_match(r, length)?;
+    let nx_match::NxMatch { matching, cookie, cookie_mask } = nx_match::decode_match(r, length)?;
     Ok(FlowStatsRequest {
         table_id,
         out_port,
@@ -684,7 +686,7 @@ pub(super) fn encode_nx_stats_request(buf: &mut Vec<u8>, m: &FlowStatsRequest) -
     buf.put_u16(0);
     buf.put_u8(m.table_id.0);
     buf.pad(3);
-    let length = nicira::encode_match(buf, &m.matching, (m.cookie, m.cookie_mask)) as u16;
+    let length = nx_match::encode_match(buf, &m.matching, (m.cookie, m.cookie_mask)) as u16;
     buf[length_at..length_at + 2].copy_from_slice(&length.to_be_bytes());
     Ok(())
 }
@@ -700,7 +702,7 @@ pub(super) fn decode_nx_stats(list: &mut Reader<'_>) -> Result<FlowStats> {
     let length = usize::from(r.u16()?);
     r.skip(4)?;
     let (cookie, packet_count, byte_count) = (r.u64()?, r.u64()?, r.u64()?);
-    let matching = nicira::decode_match(&mut r, length)?.matching;
+    let matching = nx_match::decode_match(&mut r, length)?.matching;
     let actions = decode_actions(Version::V10, &mut r)?;
     Ok(FlowStats {
         table_id,
@@ -736,7 +738,7 @@ pub(super) fn encode_nx_stats(buf: &mut Vec<u8>, m: &FlowStats) -> Encode {
     buf.put_u64(m.cookie);
     buf.put_u64(m.packet_count);
     buf.put_u64(m.byte_count);
-    let length = nicira::encode_match(buf, &m.matching, (0, 0)) as u16;
+    let length = nx_match::encode_match(buf, &m.matching, (0, 0)) as u16;
     buf[length_at..length_at + 2].copy_from_slice(&length.to_be_bytes());
     encode_instructions_10(buf, &m.instructions, Loss::LeaveOut)?;
     buf.patch_length(start, start);

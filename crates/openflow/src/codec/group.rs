@@ -3,15 +3,17 @@
 //! 1.0 has none of its own; Nicira's messages say there what 1.5's say, with 1.0's actions and NXM's headers.
 
 use super::action::{decode_actions, encode_actions};
+use super::loss::{Encode, Loss};
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss, NICIRA, nicira, property};
+use super::{nxm, property};
 use crate::error::ErrorCode;
 use crate::field::{FieldId, OxmHeader};
 use crate::group::{
     Bucket, BucketId, BucketStats, GroupCapabilities, GroupDesc, GroupFeatures, GroupMod,
     GroupModCommand, GroupStats, GroupType, Selection, SelectionMethod, names_buckets,
 };
+use crate::ids::NICIRA;
 use crate::ids::{Age, GroupId, PortNo};
 use crate::version::Version;
 
@@ -168,7 +170,7 @@ fn decode_selection(version: Version, r: &mut Reader<'_>) -> Result<Selection> {
 /// The field of a header in the version, and the bytes of its mask. 1.0 has NXM's headers.
 fn selected(version: Version, header: OxmHeader) -> Option<(FieldId, usize)> {
     if version == Version::V10 {
-        return nicira::field_of(header);
+        return nxm::field_of(header);
     }
     let id = header.field().filter(|id| id.info().since <= version)?;
     Some((id, usize::from(id.info().bytes)))
@@ -190,7 +192,7 @@ fn encode_selection(buf: &mut Vec<u8>, version: Version, selection: &Selection) 
     buf.put_u64(selection.param);
     for (field, mask) in &selection.fields {
         let header = match version {
-            Version::V10 => nicira::header_of(*field, false).0,
+            Version::V10 => nxm::header_of(*field, false).0,
             _ => OxmHeader::in_version(*field, false, version),
         };
         buf.put_u32(header.0);

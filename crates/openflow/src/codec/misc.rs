@@ -1,31 +1,24 @@
 //! Hello, error, experimenter, and packets in and out.
 
 use super::action::{decode_actions, encode_actions};
+use super::buffer::{buffer_from_wire, buffer_to_wire};
+use super::loss::{Encode, EncodeError, Loss};
 use super::oxm::{Unknown, decode_match, encode_match};
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, EncodeError, Loss, NICIRA};
 use crate::error::{ErrorCode, ErrorKind, ErrorMessage};
 use crate::field::FieldId;
 use crate::flow_match::Match;
+use crate::ids::NICIRA;
 use crate::ids::{BufferId, PortNo, TableId};
 use crate::message::{Experimenter, Hello, Message, Nicira};
 use crate::packet::{PacketIn, PacketInReason, PacketOut};
 use crate::version::{Version, VersionSet};
 
-const NO_BUFFER: u32 = 0xffff_ffff;
 const HELLO_VERSION_BITMAP: u16 = 1;
 const ERROR_EXPERIMENTER: u16 = 0xffff;
 /// `NXET_VENDOR`: 1.0's errors of vendors, as Nicira writes them. The vendor's pair follows the vendor's id.
 const ERROR_VENDOR: u16 = 0xb0c2;
-
-pub(super) fn buffer_from_wire(number: u32) -> Option<BufferId> {
-    (number != NO_BUFFER).then_some(BufferId(number))
-}
-
-pub(super) fn buffer_to_wire(buffer: Option<BufferId>) -> u32 {
-    buffer.map_or(NO_BUFFER, |b| b.0)
-}
 
 /// Reads a hello. Elements that are not known or not well-formed say nothing: a hello must work
 /// between any two versions.
@@ -215,9 +208,9 @@ pub(super) fn decode_vendor(
         match ahead.u32() {
             Ok(13) => {
                 *r = ahead;
-                return Ok(Message::FlowMod(super::restored(super::flow::decode_nx_mod(
-                    table_ids, r,
-                )?)));
+                return Ok(Message::FlowMod(super::own_fields::restored(
+                    super::flow::decode_nx_mod(table_ids, r)?,
+                )));
             }
             Ok(super::group::NX_GROUP_MOD) => {
                 *r = ahead;

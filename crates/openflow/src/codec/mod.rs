@@ -11,15 +11,21 @@
 //! actions.
 
 mod action;
+mod buffer;
 mod bundle;
 mod flow;
 mod group;
+mod header;
+mod loss;
 mod match10;
 mod meter;
 mod misc;
 mod monitor;
 mod multipart;
 mod nicira;
+mod nx_learn;
+mod nx_match;
+mod nxm;
 mod own_fields;
 mod oxm;
 mod oxs;
@@ -35,76 +41,21 @@ mod writer;
 
 pub use crate::ids::NICIRA;
 pub(crate) use action::as_v10_note;
+pub use header::{HEADER_LEN, Header, MESSAGE_LEN_MAX};
+pub use loss::EncodeError;
+pub(crate) use nxm::{nxm_field, nxm_name};
 pub use packet_in2::encode_packet_in2;
 pub use reader::{DecodeError, DecodeFault};
 
 use crate::error::ErrorCode;
-use crate::field::FieldId;
-use crate::flow::FlowMod;
-use crate::ids::{PortNo, Xid};
+use crate::ids::Xid;
 use crate::message::{ForwardedRequest, Message, RequestForward};
 use crate::switch::AsyncChange;
 use crate::version::Version;
+use header::{finish_message, put_header};
+use loss::Encode;
 use reader::{Reader, Result};
-use thiserror::Error;
 use writer::Put;
-
-/// Bytes of a message's header.
-pub const HEADER_LEN: usize = 8;
-/// The most bytes that a message can have.
-pub const MESSAGE_LEN_MAX: usize = 0xffff;
-
-/// The header of every message of every version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
-    /// Version number as on the wire, known or not.
-    pub version: u8,
-    /// Message type number, of that version.
-    pub message_type: u8,
-    /// Bytes of the message with this header.
-    pub length: u16,
-    /// Transaction.
-    pub xid: Xid,
-}
-
-/// The field that NXM calls so, and how many bits it has.
-pub(crate) fn nxm_field(name: &str) -> Option<(FieldId, u16)> {
-    nicira::NAMES
-        .iter()
-        .find(|(known, ..)| known.eq_ignore_ascii_case(name))
-        .map(|(_, id, bits)| (*id, *bits))
-}
-
-/// What NXM, or OpenFlow, calls a field; where in that its bits begin; how many bits there are.
-pub(crate) fn nxm_name(id: FieldId) -> (&'static str, u16, u16) {
-    match id {
-        FieldId::VlanVid => return ("NXM_OF_VLAN_TCI", 0, 16),
-        FieldId::VlanPcp => return ("NXM_OF_VLAN_TCI", 13, 16),
-        _ => {}
-    }
-    match nicira::NAMES.iter().find(|(_, known, _)| *known == id) {
-        Some((name, _, bits)) => (name, 0, *bits),
-        None => (id.info().name, 0, id.info().bits as u16),
-    }
-}
-
-impl Header {
-    /// The number of `OFPT_HELLO` in every version.
-    pub const HELLO: u8 = 0;
-    /// The number of `OFPT_ERROR` in every version.
-    pub const ERROR: u8 = 1;
-
-    /// Reads the header at the front of `bytes`; none if there are fewer than 8.
-    pub fn parse(bytes: &[u8]) -> Option<Header> {
-        let b = bytes.first_chunk::<HEADER_LEN>()?;
-        Some(Header {
-            version: b[0],
-            message_type: b[1],
-            length: u16::from_be_bytes([b[2], b[3]]),
-            xid: Xid(u32::from_be_bytes([b[4], b[5], b[6], b[7]])),
-        })
-    }
-}
 
 /// What stands at the front of a stream's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,7 +175,7 @@ fn decode_body(
         11 => Message::FlowRemoved(flow::decode_removed(version, r)?),
         12 => Message::PortStatus(port::decode_status(version, r)?),
         13 => Message::PacketOut(misc::decode_packet_out(version, r)?),
-        14 => Message::FlowMod(restored(flow::decode_mod(version, table_ids, r)?)),
+        14 => Message::FlowMod(own_fields::restored(flow::decode_mod(version, table_ids, r)?)),
         15 => Message::GroupMod(group::decode_mod(version, r)?),
         16 => Message::PortMod(port::decode_mod(version, r)?),
         17 => Message::TableMod(table::decode_mod(version, r)?),
@@ -251,12 +202,6 @@ fn decode_body(
         34 if v14 => Message::BundleAdd(bundle::decode_add(r)?),
         _ => return Err(bad_type(r, number, right)),
     })
-}
-
-/// A flow-mod whose notes are what they were made of.
-fn restored(mut flow_mod: FlowMod) -> FlowMod {
-    own_fields::restore(&mut flow_mod.matching, &mut flow_mod.instructions);
-    flow_mod
 }
 
 /// 1.3's experimenter messages; the ONF's about bundles are messages of their own.
@@ -296,63 +241,6 @@ fn decode_forward(version: Version, r: &mut Reader<'_>) -> Result<RequestForward
 
 fn bad_type(r: &Reader<'_>, number: u8, right: &'static str) -> DecodeError {
     r.bad_value(ErrorCode::BrcBadType, "message type", number, right)
-}
-
-/// Why a message cannot be written.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum EncodeError {
-    /// The version has no way to say it.
-    #[error("{version} has no {what}; leave it out, or use a later version")]
-    NotInVersion {
-        /// The version.
-        version: Version,
-        /// What it has not.
-        what: &'static str,
-    },
-    /// More bytes than a message can have.
-    #[error("the message would have {length} bytes; 65535 is the most")]
-    TooLong {
-        /// Bytes that it would have.
-        length: usize,
-    },
-    /// A port that 1.0 cannot number.
-    #[error("port {port} has no number in OpenFlow10, which ends at 65279; use a later version")]
-    PortBeyond16Bits {
-        /// The port.
-        port: PortNo,
-    },
-    /// 1.0's match cannot say it.
-    #[error("OpenFlow10 cannot match by all of these fields and masks; use a later version")]
-    MatchBeyondV10,
-}
-
-type Encode = std::result::Result<(), EncodeError>;
-
-/// What to do where a version cannot say something.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Loss {
-    /// In a request: refuse, as it would do something else.
-    Refuse,
-    /// In a report: leave it out.
-    LeaveOut,
-}
-
-impl Loss {
-    fn leave_out(self, version: Version, what: &'static str) -> Encode {
-        match self {
-            Loss::Refuse => Err(EncodeError::NotInVersion { version, what }),
-            Loss::LeaveOut => Ok(()),
-        }
-    }
-
-    /// A port in 1.0; one that it cannot number is reported as none.
-    fn port(self, port: PortNo) -> std::result::Result<u16, EncodeError> {
-        match (port.to_v10(), self) {
-            (Some(number), _) => Ok(number),
-            (None, Loss::LeaveOut) => Ok(0xffff),
-            (None, Loss::Refuse) => Err(EncodeError::PortBeyond16Bits { port }),
-        }
-    }
 }
 
 /// Writes a message into a new vector. See [`encode_into`].
@@ -466,23 +354,6 @@ fn put_onf(buf: &mut Vec<u8>, version: Version, exp_type: u32) {
         buf.put_u32(ErrorCode::ONF);
         buf.put_u32(exp_type);
     }
-}
-
-fn put_header(buf: &mut Vec<u8>, version: Version, number: u8, xid: Xid) {
-    buf.put_u8(version.wire());
-    buf.put_u8(number);
-    buf.put_u16(0);
-    buf.put_u32(xid.0);
-}
-
-/// Writes the length of the message that began at `start`.
-fn finish_message(buf: &mut Vec<u8>, start: usize) -> Encode {
-    let length = buf.len() - start;
-    if length > MESSAGE_LEN_MAX {
-        return Err(EncodeError::TooLong { length });
-    }
-    buf.patch_length(start + 2, start);
-    Ok(())
 }
 
 /// The message type's number in a version.

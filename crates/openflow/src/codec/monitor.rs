@@ -6,11 +6,11 @@ use super::action::{
     decode_actions, decode_instructions, encode_instructions, encode_instructions_10,
     instructions_from_v10,
 };
-use super::nicira;
+use super::loss::{Encode, Loss};
+use super::nx_match;
 use super::oxm::{Unknown, decode_fields, decode_match, encode_match};
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss};
 use crate::error::ErrorCode;
 use crate::ids::{GroupId, PortNo, TableId, Xid};
 use crate::monitor::{
@@ -65,7 +65,7 @@ pub(super) fn decode_request_nx(
         let length = usize::from(r.u16()?);
         table_id = TableId(r.u8()?);
         r.skip(5)?;
-        matching = nicira::decode_match(r, length)?.matching;
+        matching = nx_match::decode_match(r, length)?.matching;
     } else {
         let length = usize::from(r.u16()?);
         out_port = PortNo(r.u32()?);
@@ -96,7 +96,7 @@ fn encode_whole(
 ) -> std::result::Result<u16, super::EncodeError> {
     let start = buf.len();
     if version == Version::V10 {
-        return Ok(nicira::encode_match(buf, matching, (0, 0)) as u16);
+        return Ok(nx_match::encode_match(buf, matching, (0, 0)) as u16);
     }
     encode_match(buf, version, matching, loss)?;
     // The match tells its length itself, behind its type.
@@ -161,7 +161,7 @@ pub(super) fn decode_update_nx(version: Version, list: &mut Reader<'_>) -> Resul
     let cookie = r.u64()?;
     let (matching, instructions);
     if version == Version::V10 {
-        matching = nicira::decode_match(&mut r, length)?.matching;
+        matching = nx_match::decode_match(&mut r, length)?.matching;
         instructions = instructions_from_v10(decode_actions(version, &mut r)?);
     } else {
         matching = decode_match(version, &mut r, Unknown::Refuse)?;

@@ -4,14 +4,14 @@
 //! is moved behind a new header, so nothing is encoded twice. Port descriptions exist in 1.0 too,
 //! as Open vSwitch has them there (type 13 with 1.0's ports): `ovs-ofctl dump-ports-desc` asks so.
 
+use super::header::{HEADER_LEN, MESSAGE_LEN_MAX, finish_message, put_header};
+use super::loss::{Encode, EncodeError};
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{
-    Encode, EncodeError, HEADER_LEN, MESSAGE_LEN_MAX, NICIRA, bundle, finish_message, flow, group,
-    meter, misc, monitor, own_fields, port, put_header, switch, table,
-};
+use super::{bundle, flow, group, meter, misc, monitor, own_fields, port, switch, table};
 use crate::error::ErrorCode;
 use crate::flow::FlowStats;
+use crate::ids::NICIRA;
 use crate::ids::{GroupId, MeterId, PortNo, Xid};
 use crate::monitor::{FlowUpdate, FullUpdate};
 use crate::multipart::{

@@ -13,6 +13,7 @@ use crate::action::{Action, Instruction, Instructions};
 use crate::error::ErrorCode;
 use crate::extension::{LearnSource, LearnTarget, Zone};
 use crate::field::{FieldId, OXM_CLASS_SOFTFLOW, OxmHeader};
+use crate::flow::FlowMod;
 use crate::flow_match::{Match, MatchField};
 
 /// How a note begins that is a part of the match.
@@ -131,6 +132,12 @@ fn applied(instructions: &mut Instructions) -> Option<(usize, &mut Vec<Action>)>
         Instruction::ApplyActions(actions) => Some((at, actions)),
         _ => None,
     })
+}
+
+/// A flow-mod whose notes are what they were made of.
+pub(super) fn restored(mut flow_mod: FlowMod) -> FlowMod {
+    restore(&mut flow_mod.matching, &mut flow_mod.instructions);
+    flow_mod
 }
 
 #[cfg(test)]

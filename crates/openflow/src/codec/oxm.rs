@@ -1,8 +1,9 @@
 //! The extensible match of 1.2 and later: a list of OXM TLVs (1.3.5 §7.2.3).
 
+use super::loss::{Encode, Loss};
+use super::nxm;
 use super::reader::{DecodeError, DecodeFault, Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss, nicira};
 use crate::error::ErrorCode;
 use crate::field::{FieldId, ONF, OXM_CLASS_BASIC, OXM_CLASS_EXPERIMENTER, OxmHeader};
 use crate::flow_match::{Match, MatchError, MatchField};
@@ -94,7 +95,7 @@ pub(super) fn decode_fields(
                 fields.skip(header.length())?;
                 continue;
             }
-            return Err(nicira::unknown_field(fields, ErrorCode::BmcBadField, header));
+            return Err(nxm::unknown_field(fields, ErrorCode::BmcBadField, header));
         };
         let info = id.info();
         let bytes = usize::from(info.bytes);

@@ -1,14 +1,18 @@
 //! `NXT_PACKET_IN2`: packet-ins as a list of properties, with what the `controller` action carries for its
 //! controller (`userdata`). Connections get them that ask for packet-in format 2.
 
+use super::header::put_header;
+use super::header::{MESSAGE_LEN_MAX, finish_message};
+use super::loss::{Encode, EncodeError, Loss};
 use super::property;
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, EncodeError, Loss, MESSAGE_LEN_MAX, NICIRA, finish_message, nicira, oxm};
-use super::{Version, put_header};
+use super::{nx_match, oxm};
 use crate::flow_match::Match;
+use crate::ids::NICIRA;
 use crate::ids::Xid;
 use crate::packet::{PacketIn, Resume};
+use crate::version::Version;
 
 const SUBTYPE: u32 = 30;
 
@@ -89,7 +93,7 @@ fn metadata(buf: &mut Vec<u8>, version: Version, matching: &Match) -> Encode {
     let at = property::begin(buf, METADATA);
     if version == Version::V10 {
         let fields = buf.len();
-        let length = nicira::encode_match(buf, matching, (0, 0));
+        let length = nx_match::encode_match(buf, matching, (0, 0));
         buf.truncate(fields + length);
     } else {
         oxm::encode_fields(buf, version, matching, Loss::LeaveOut)?;
@@ -105,7 +109,7 @@ pub(super) fn decode_resume(r: &mut Reader<'_>) -> Result<Resume> {
     while let Some((number, mut property)) = property::next(r, "property of NXT_RESUME")? {
         match number {
             PACKET => data = property.rest().to_vec(),
-            METADATA => matching = nicira::decode_fields(&mut property)?,
+            METADATA => matching = nx_match::decode_fields(&mut property)?,
             CONTINUATION => continuation = read_continuation(&mut property)?,
             _ => {}
         }

@@ -1,9 +1,9 @@
 //! Ports and queues (1.4.1 §7.2.2, §7.3.5.6; 1.3.5 §7.2.1, §7.2.2, §7.3.4.3, §7.3.5.6, §7.4.3; 1.0.2 §5.2.1, §5.2.2).
 
+use super::loss::{Encode, Loss};
 use super::property;
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss};
 use crate::error::ErrorCode;
 use crate::ids::{Age, PortNo, QueueId};
 use crate::port::{

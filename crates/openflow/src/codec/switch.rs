@@ -2,8 +2,9 @@
 
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{NICIRA, port, property};
+use super::{port, property};
 use crate::error::ErrorCode;
+use crate::ids::NICIRA;
 use crate::switch::{
     AsyncChange, AsyncConfig, AsyncKind, Capabilities, ControllerReason, ControllerStatus,
     Features, FragmentHandling, Role, RoleMessage, RoleReason, RoleStatus, SwitchConfig,

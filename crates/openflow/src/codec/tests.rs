@@ -5,7 +5,7 @@ use crate::action::{Action, Instruction, SetField};
 use crate::field::FieldId;
 use crate::flow::{FlowMod, FlowRemoved, FlowRemovedReason, FlowStats};
 use crate::flow_match::Match;
-use crate::ids::{GroupId, MeterId, QueueId, TableId};
+use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
 use crate::message::Hello;
 use crate::multipart::{MultipartReply, MultipartReplyBody};
 use crate::testing::{Rng, arbitrary, check_stable, fuzz_decode};

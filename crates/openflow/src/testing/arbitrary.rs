@@ -1,191 +1,46 @@
 //! Random messages, each one that a version can say in full, so that encoding and decoding it gives
 //! the same value.
 
-use super::{Rng, groups};
+mod messages;
+mod monitor;
+mod multipart;
+
+pub use messages::{kinds, message, message_of_kind};
+
+use super::Rng;
 use crate::action::{
-    Action, ActionType, Actions, CopyField, ExperimenterAction, ExperimenterInstruction,
-    Instruction, InstructionType, Instructions, SetField, StatTrigger, StatTriggerFlags, Subfield,
+    Action, Actions, CopyField, ExperimenterAction, ExperimenterInstruction, Instruction,
+    Instructions, SetField, StatTrigger, StatTriggerFlags, Subfield,
 };
-use crate::bundle::{BundleAdd, BundleControl, BundleControlType, BundleFlags, BundleId};
 use crate::error::{ErrorCode, ErrorKind, ErrorMessage};
 use crate::extension::{
     Bits, BundleAlgorithm, Conjunction, Conntrack, FinTimeout, HashAlgorithm, HashFields, Learn,
     LearnSource, LearnSpec, LearnTarget, Multipath, Nat, NatRange, NatSide, PortBundle,
     ToController, Zone,
 };
-use crate::field::{FieldId, OxmHeader, Prerequisite, VLAN_PRESENT};
+use crate::field::{FieldId, Prerequisite, VLAN_PRESENT};
 use crate::flow::{
-    AggregateStats, EntryStats, FlowCounts, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved,
-    FlowRemovedReason, FlowStats, FlowStatsRequest,
+    EntryStats, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved, FlowRemovedReason, FlowStats,
+    FlowStatsRequest,
 };
 use crate::flow_match::Match;
-use crate::ids::{Age, BufferId, GroupId, MacAddr, MeterId, PortNo, QueueId, TableId, Xid};
-use crate::message::{Experimenter, ForwardedRequest, Hello, Message, RequestForward};
-use crate::meter::{
-    Band, BandKind, BandStats, MeterConfig, MeterFeatures, MeterFlags, MeterMod, MeterModCommand,
-    MeterStats,
-};
-use crate::monitor::{
-    FlowMonitorRequest, FlowUpdate, FlowUpdateKind, FullUpdate, MonitorCommand, MonitorFlags,
-};
-use crate::multipart::{
-    BundleFeatures, BundleFeaturesRequest, BundleTimes, MultipartReply, MultipartReplyBody,
-    MultipartRequest, MultipartRequestBody,
-};
-use crate::packet::{PacketIn, PacketInReason, PacketOut};
+use crate::ids::{Age, BufferId, GroupId, MacAddr, MeterId, PortNo, QueueId, TableId};
+use crate::message::Experimenter;
+use crate::meter::{Band, BandKind, MeterFlags};
+use crate::multipart::BundleTimes;
+use crate::packet::{PacketIn, PacketInReason};
 use crate::port::{
-    PortConfig, PortDesc, PortFeatures, PortMod, PortReason, PortState, PortStats, PortStatus,
-    QueueConfig, QueueConfigReply, QueueProperty, QueueStats, QueueStatsRequest,
+    PortConfig, PortDesc, PortFeatures, PortState, QueueConfig, QueueConfigReply, QueueProperty,
 };
 use crate::softflow::{ElementName, Softflow};
 use crate::switch::{
-    AsyncChange, AsyncConfig, Capabilities, ControllerReason, ControllerStatus, Features,
-    FragmentHandling, QueueConfigRequest, Role, RoleMessage, RoleReason, RoleStatus, SwitchConfig,
-    SwitchDesc,
+    AsyncChange, AsyncConfig, Capabilities, Features, FragmentHandling, Role, RoleMessage,
+    SwitchConfig,
 };
-use crate::table::{
-    TableDesc, TableFeatures, TableMod, TableProperty, TableReason, TableStats, TableStatus,
-    Vacancy,
-};
-use crate::version::{Version, VersionSet};
+use crate::table::{TableDesc, Vacancy};
+use crate::version::Version;
 use smallvec::smallvec;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-/// How many kinds of message [`message_of_kind`] makes in a version.
-pub fn kinds(version: Version) -> usize {
-    match version {
-        Version::V10 => 25,
-        Version::V13 => 32,
-        Version::V14 => 35,
-        Version::V15 => 36,
-    }
-}
-
-/// A random message of a random kind.
-pub fn message(rng: &mut Rng, version: Version) -> Message {
-    let kind = rng.below(kinds(version));
-    message_of_kind(rng, version, kind)
-}
-
-/// A random message of the kind'th message type of the version; from [`kinds`] on it is a
-/// features request.
-pub fn message_of_kind(rng: &mut Rng, version: Version, kind: usize) -> Message {
-    match kind {
-        0 => Message::Hello(Hello { versions: (!rng.one_in(3)).then(|| VersionSet(rng.u32())) }),
-        1 => Message::Error(error(rng, version)),
-        2 => Message::EchoRequest(rng.bytes(40)),
-        3 => Message::EchoReply(rng.bytes(40)),
-        4 => Message::Experimenter(experimenter(rng, version)),
-        6 => Message::FeaturesReply(features(rng, version)),
-        7 => Message::GetConfigRequest,
-        8 => Message::GetConfigReply(config(rng)),
-        9 => Message::SetConfig(config(rng)),
-        10 => Message::PacketIn(packet_in(rng, version)),
-        11 => Message::FlowRemoved(flow_removed(rng, version)),
-        12 => Message::PortStatus(PortStatus {
-            reason: rng.choose(&[PortReason::Add, PortReason::Delete, PortReason::Modify]),
-            desc: port_desc(rng, version),
-        }),
-        13 => Message::PacketOut(PacketOut {
-            buffer_id: buffer(rng),
-            in_port: match version {
-                Version::V10 => PortNo(rng.u32() % 0xff00),
-                _ => port(rng, version),
-            },
-            pipeline: match version {
-                Version::V15 if rng.one_in(2) => {
-                    Match::new().with(FieldId::Metadata, rng.u64().into())
-                }
-                _ => Match::new(),
-            },
-            actions: actions(rng, version),
-            data: rng.bytes(100),
-        }),
-        14 => Message::FlowMod(flow_mod(rng, version)),
-        15 => Message::PortMod(PortMod {
-            port_no: port(rng, version),
-            hw_addr: mac(rng),
-            config: port_config(rng, version),
-            mask: port_config(rng, version),
-            advertise: port_features(rng, version),
-        }),
-        16 => Message::MultipartRequest(multipart_request(rng, version)),
-        17 => Message::MultipartReply(multipart_reply(rng, version)),
-        18 => Message::BarrierRequest,
-        19 => Message::BarrierReply,
-        20 | 21 if version >= Version::V14 => Message::BarrierRequest,
-        20 => Message::QueueGetConfigRequest(QueueConfigRequest { port_no: port(rng, version) }),
-        21 => Message::QueueGetConfigReply(queue_config_reply(rng, version)),
-        22 if version == Version::V10 => Message::RoleRequest(role(rng, version)),
-        23 if version == Version::V10 => Message::RoleReply(role(rng, version)),
-        24 if version == Version::V10 => Message::GroupMod(groups::group_mod(rng, version)),
-        22 => Message::GroupMod(groups::group_mod(rng, version)),
-        23 => Message::TableMod(TableMod {
-            table_id: TableId(rng.u8()),
-            config: rng.u32(),
-            eviction: eviction(rng, version),
-            vacancy: vacancy(rng, version).map(|v| Vacancy { now: 0, ..v }),
-        }),
-        24 => Message::RoleRequest(role(rng, version)),
-        25 => Message::RoleReply(role(rng, version)),
-        26 => Message::GetAsyncRequest,
-        27 => Message::GetAsyncReply(async_config(rng, version)),
-        28 => Message::SetAsync(async_change(rng, version)),
-        29 => Message::MeterMod(MeterMod {
-            command: rng.choose(&[
-                MeterModCommand::Add,
-                MeterModCommand::Modify,
-                MeterModCommand::Delete,
-            ]),
-            flags: meter_flags(rng),
-            meter_id: MeterId(rng.u32()),
-            bands: list(rng, band),
-        }),
-        30 => Message::BundleControl(BundleControl {
-            bundle_id: BundleId(rng.u32()),
-            control: rng.choose(&BundleControlType::ALL),
-            flags: BundleFlags::from_bits_retain(rng.u16()),
-            time: rng.one_in(4).then(|| (rng.u64(), rng.u32())),
-        }),
-        31 => Message::BundleAdd(BundleAdd {
-            bundle_id: BundleId(rng.u32()),
-            flags: BundleFlags::from_bits_retain(rng.u16()),
-            message: crate::codec::encode(version, Xid(1), &flow_mod_message(rng, version))
-                .unwrap_or_default(),
-        }),
-        32 => Message::RoleStatus(RoleStatus {
-            role: rng.choose(&[Role::Equal, Role::Master, Role::Slave]),
-            reason: rng.choose(&[
-                RoleReason::MasterRequest,
-                RoleReason::Config,
-                RoleReason::Experimenter,
-            ]),
-            generation_id: rng.u64(),
-        }),
-        33 => Message::TableStatus(TableStatus {
-            reason: rng.choose(&[TableReason::VacancyDown, TableReason::VacancyUp]),
-            desc: table_desc(rng, version),
-        }),
-        35 => Message::ControllerStatus(controller_status(rng)),
-        34 => Message::RequestForward(RequestForward {
-            xid: Xid(rng.u32()),
-            request: match (message_of_kind(rng, version, 22), message_of_kind(rng, version, 29)) {
-                (Message::GroupMod(m), _) if rng.one_in(2) => ForwardedRequest::Group(m),
-                (_, Message::MeterMod(m)) => ForwardedRequest::Meter(m),
-                // The kinds are those of a group-mod and a meter-mod.
-                _ => return Message::FeaturesRequest,
-            },
-        }),
-        _ => Message::FeaturesRequest,
-    }
-}
-
-fn flow_mod_message(rng: &mut Rng, version: Version) -> Message {
-    let mut m = flow_mod(rng, version);
-    m.matching = Match::new();
-    m.instructions = Instructions::new();
-    Message::FlowMod(m)
-}
 
 pub(super) fn list<T>(rng: &mut Rng, mut entry: impl FnMut(&mut Rng) -> T) -> Vec<T> {
     (0..rng.below(4)).map(|_| entry(rng)).collect()
@@ -920,42 +775,6 @@ fn table_desc(rng: &mut Rng, version: Version) -> TableDesc {
     }
 }
 
-fn flow_monitor(rng: &mut Rng, version: Version) -> FlowMonitorRequest {
-    FlowMonitorRequest {
-        monitor_id: rng.u32(),
-        command: rng.choose(&[MonitorCommand::Add, MonitorCommand::Modify, MonitorCommand::Delete]),
-        flags: MonitorFlags::from_bits_truncate(rng.u16()),
-        out_port: port(rng, version),
-        out_group: GroupId(rng.u32()),
-        table_id: TableId(rng.u8()),
-        matching: matching(rng, version),
-    }
-}
-
-fn flow_update(rng: &mut Rng, version: Version) -> FlowUpdate {
-    match rng.below(6) {
-        0 => FlowUpdate::Abbreviated(Xid(rng.u32())),
-        1 => FlowUpdate::Paused,
-        2 => FlowUpdate::Resumed,
-        _ => FlowUpdate::Full(FullUpdate {
-            kind: rng.choose(&[
-                FlowUpdateKind::Initial,
-                FlowUpdateKind::Added,
-                FlowUpdateKind::Removed,
-                FlowUpdateKind::Modified,
-            ]),
-            table_id: TableId(rng.u8()),
-            reason: rng.u8(),
-            idle_timeout: rng.u16(),
-            hard_timeout: rng.u16(),
-            priority: rng.u16(),
-            cookie: rng.u64(),
-            matching: matching(rng, version),
-            instructions: instructions(rng, version),
-        }),
-    }
-}
-
 fn queue_config(rng: &mut Rng, version: Version) -> QueueConfig {
     QueueConfig {
         queue_id: QueueId(rng.u32()),
@@ -968,22 +787,6 @@ fn queue_config(rng: &mut Rng, version: Version) -> QueueConfig {
                 data: vec![rng.u8(); 4 + 8 * rng.below(3)],
             },
         }),
-    }
-}
-
-fn flow_counts(rng: &mut Rng, version: Version) -> FlowCounts {
-    FlowCounts {
-        table_id: TableId(rng.u8()),
-        reason: rng.u8(),
-        priority: rng.u16(),
-        matching: matching(rng, version),
-        stats: EntryStats {
-            duration: rng.one_in(2).then(|| age(rng)),
-            idle: rng.one_in(2).then(|| age(rng)),
-            flows: rng.one_in(2).then(|| rng.u32()),
-            packets: rng.one_in(2).then(|| rng.u64()),
-            bytes: rng.one_in(2).then(|| rng.u64()),
-        },
     }
 }
 
@@ -1003,242 +806,6 @@ fn queue_config_reply(rng: &mut Rng, version: Version) -> QueueConfigReply {
                 },
             }),
         }),
-    }
-}
-
-/// Multipart types that both versions have come first, see [`multipart_kinds`].
-fn multipart_kinds(version: Version) -> usize {
-    match version {
-        Version::V10 => 11,
-        Version::V13 => 15,
-        Version::V14 => 18,
-        Version::V15 => 21,
-    }
-}
-
-fn multipart_request(rng: &mut Rng, version: Version) -> MultipartRequest {
-    let body = match rng.below(multipart_kinds(version)) {
-        0 => MultipartRequestBody::Desc,
-        1 => MultipartRequestBody::Flow(flow_stats_request(rng, version)),
-        2 => MultipartRequestBody::Aggregate(flow_stats_request(rng, version)),
-        3 => MultipartRequestBody::Table,
-        4 => MultipartRequestBody::PortStats(port(rng, version)),
-        5 => MultipartRequestBody::Queue(QueueStatsRequest {
-            port_no: match port(rng, version) {
-                PortNo::ALL => PortNo::ANY,
-                port => port,
-            },
-            queue_id: QueueId(rng.u32()),
-        }),
-        6 => MultipartRequestBody::PortDesc(match version {
-            Version::V15 => port(rng, version),
-            _ => PortNo::ANY,
-        }),
-        7 => MultipartRequestBody::Experimenter(experimenter(rng, version)),
-        8 => MultipartRequestBody::Group(GroupId(rng.u32())),
-        9 => MultipartRequestBody::GroupDesc(match version {
-            Version::V10 | Version::V15 => GroupId(rng.u32()),
-            _ => GroupId::ALL,
-        }),
-        10 => MultipartRequestBody::GroupFeatures,
-        11 => MultipartRequestBody::Meter(MeterId(rng.u32())),
-        12 => MultipartRequestBody::MeterConfig(MeterId(rng.u32())),
-        13 => MultipartRequestBody::MeterFeatures,
-        14 => MultipartRequestBody::TableFeatures(list(rng, |rng| table_features(rng, version))),
-        15 => MultipartRequestBody::TableDesc,
-        16 => MultipartRequestBody::QueueDesc(QueueStatsRequest {
-            port_no: port(rng, version),
-            queue_id: QueueId(rng.u32()),
-        }),
-        17 => MultipartRequestBody::FlowMonitor(list(rng, |rng| flow_monitor(rng, version))),
-        18 => MultipartRequestBody::FlowCounts(flow_stats_request(rng, version)),
-        19 => MultipartRequestBody::ControllerStatus,
-        _ => MultipartRequestBody::BundleFeatures(BundleFeaturesRequest {
-            flags: rng.u32() & 3,
-            times: bundle_times(rng),
-        }),
-    };
-    MultipartRequest { more: rng.one_in(4), body }
-}
-
-fn multipart_reply(rng: &mut Rng, version: Version) -> MultipartReply {
-    let body = match rng.below(multipart_kinds(version)) {
-        0 => MultipartReplyBody::Desc(Box::new(SwitchDesc {
-            manufacturer: text(rng, 255),
-            hardware: text(rng, 255),
-            software: text(rng, 255),
-            serial: text(rng, 31),
-            datapath: text(rng, 255),
-        })),
-        1 => MultipartReplyBody::Flow(list(rng, |rng| flow_stats(rng, version))),
-        2 => MultipartReplyBody::Aggregate(AggregateStats {
-            packet_count: rng.u64(),
-            byte_count: rng.u64(),
-            flow_count: rng.u32(),
-        }),
-        3 => MultipartReplyBody::Table(list(rng, |rng| table_stats(rng, version))),
-        4 => MultipartReplyBody::PortStats(list(rng, |rng| port_stats(rng, version))),
-        5 => MultipartReplyBody::Queue(list(rng, |rng| queue_stats(rng, version))),
-        6 => MultipartReplyBody::PortDesc(list(rng, |rng| port_desc(rng, version))),
-        7 => MultipartReplyBody::Experimenter(experimenter(rng, version)),
-        8 => MultipartReplyBody::Group(list(rng, groups::group_stats)),
-        9 => MultipartReplyBody::GroupDesc(list(rng, |rng| groups::group_desc(rng, version))),
-        10 => MultipartReplyBody::GroupFeatures(groups::group_features(rng)),
-        11 => MultipartReplyBody::Meter(list(rng, meter_stats)),
-        12 => MultipartReplyBody::MeterConfig(list(rng, |rng| MeterConfig {
-            flags: meter_flags(rng),
-            meter_id: MeterId(rng.u32()),
-            bands: list(rng, band),
-        })),
-        13 => MultipartReplyBody::MeterFeatures(MeterFeatures {
-            max_meter: rng.u32(),
-            band_types: rng.u32(),
-            capabilities: rng.u32(),
-            max_bands: rng.u8(),
-            max_color: rng.u8(),
-            features: if version >= Version::V15 { rng.u32() } else { 0 },
-        }),
-        14 => MultipartReplyBody::TableFeatures(list(rng, |rng| table_features(rng, version))),
-        15 => MultipartReplyBody::TableDesc(list(rng, |rng| table_desc(rng, version))),
-        16 => MultipartReplyBody::QueueDesc(list(rng, |rng| queue_config(rng, version))),
-        17 => MultipartReplyBody::FlowMonitor(list(rng, |rng| flow_update(rng, version))),
-        18 => MultipartReplyBody::FlowCounts(list(rng, |rng| flow_counts(rng, version))),
-        19 => MultipartReplyBody::ControllerStatus(list(rng, controller_status)),
-        _ => MultipartReplyBody::BundleFeatures(BundleFeatures {
-            capabilities: BundleFlags::from_bits_retain(rng.u16()),
-            times: bundle_times(rng),
-        }),
-    };
-    MultipartReply { more: rng.one_in(4), body }
-}
-
-fn controller_status(rng: &mut Rng) -> ControllerStatus {
-    ControllerStatus {
-        short_id: rng.u16(),
-        role: rng.choose(&[Role::Equal, Role::Master, Role::Slave]),
-        reason: rng.choose(&ControllerReason::ALL),
-        up: rng.one_in(2),
-        uri: text(rng, 40),
-    }
-}
-
-fn table_stats(rng: &mut Rng, version: Version) -> TableStats {
-    let v10 = version == Version::V10;
-    TableStats {
-        table_id: TableId(rng.u8()),
-        active_count: rng.u32(),
-        lookup_count: rng.u64(),
-        matched_count: rng.u64(),
-        name: if v10 { text(rng, 31) } else { String::new() },
-        wildcards: if v10 { rng.u32() } else { 0 },
-        max_entries: if v10 { rng.u32() } else { 0 },
-    }
-}
-
-fn stats_age(rng: &mut Rng, version: Version) -> Age {
-    if version == Version::V10 { PortStats::NO_AGE } else { age(rng) }
-}
-
-fn port_stats(rng: &mut Rng, version: Version) -> PortStats {
-    PortStats {
-        port_no: port(rng, version),
-        rx_packets: rng.u64(),
-        tx_packets: rng.u64(),
-        rx_bytes: rng.u64(),
-        tx_bytes: rng.u64(),
-        rx_dropped: rng.u64(),
-        tx_dropped: rng.u64(),
-        rx_errors: rng.u64(),
-        tx_errors: rng.u64(),
-        rx_frame_err: rng.u64(),
-        rx_over_err: rng.u64(),
-        rx_crc_err: rng.u64(),
-        collisions: rng.u64(),
-        age: stats_age(rng, version),
-    }
-}
-
-fn queue_stats(rng: &mut Rng, version: Version) -> QueueStats {
-    QueueStats {
-        port_no: port(rng, version),
-        queue_id: QueueId(rng.u32()),
-        tx_bytes: rng.u64(),
-        tx_packets: rng.u64(),
-        tx_errors: rng.u64(),
-        age: stats_age(rng, version),
-    }
-}
-
-fn meter_stats(rng: &mut Rng) -> MeterStats {
-    MeterStats {
-        meter_id: MeterId(rng.u32()),
-        flow_count: rng.u32(),
-        packet_in_count: rng.u64(),
-        byte_in_count: rng.u64(),
-        age: age(rng),
-        bands: list(rng, |rng| BandStats { packet_count: rng.u64(), byte_count: rng.u64() }),
-    }
-}
-
-/// Random features of a table.
-pub fn table_features(rng: &mut Rng, version: Version) -> TableFeatures {
-    let v15 = version >= Version::V15;
-    TableFeatures {
-        command: if v15 { rng.u8() } else { 0 },
-        features: if v15 { rng.u32() } else { 0 },
-        table_id: TableId(rng.u8()),
-        name: text(rng, 31),
-        metadata_match: rng.u64(),
-        metadata_write: rng.u64(),
-        config: rng.u32(),
-        max_entries: rng.u32(),
-        properties: list(rng, |rng| table_property(rng, version)),
-    }
-}
-
-fn table_property(rng: &mut Rng, version: Version) -> TableProperty {
-    let miss = rng.one_in(2);
-    let kind = match version {
-        Version::V10 | Version::V13 => rng.below(9),
-        Version::V14 => rng.below(10),
-        Version::V15 => rng.below(13),
-    };
-    let headers =
-        |rng: &mut Rng| list(rng, |rng| OxmHeader::of(rng.choose(FieldId::ALL), rng.one_in(2)));
-    let types = |rng: &mut Rng| {
-        list(rng, |rng| match rng.one_in(5) {
-            true => ActionType::Experimenter(rng.u32()),
-            false => rng.choose(ActionType::standard(version)),
-        })
-    };
-    match kind {
-        0 => TableProperty::Instructions {
-            miss,
-            types: list(rng, |rng| match rng.one_in(5) {
-                true => InstructionType::Experimenter(rng.u32()),
-                false => match rng.choose(&InstructionType::STANDARD) {
-                    kind if kind.is_in(version) => kind,
-                    _ => InstructionType::GotoTable,
-                },
-            }),
-        },
-        1 => TableProperty::NextTables { miss, tables: list(rng, |rng| TableId(rng.u8())) },
-        2 => TableProperty::WriteActions { miss, types: types(rng) },
-        3 => TableProperty::ApplyActions { miss, types: types(rng) },
-        4 => TableProperty::Match(headers(rng)),
-        5 => TableProperty::Wildcards(headers(rng)),
-        6 => TableProperty::WriteSetField { miss, fields: headers(rng) },
-        7 => TableProperty::ApplySetField { miss, fields: headers(rng) },
-        9 => TableProperty::SyncFrom(list(rng, |rng| TableId(rng.u8()))),
-        10 => TableProperty::WriteCopyField { miss, fields: headers(rng) },
-        11 => TableProperty::ApplyCopyField { miss, fields: headers(rng) },
-        12 => TableProperty::PacketTypes(list(rng, |rng| rng.u32())),
-        _ => TableProperty::Experimenter {
-            miss,
-            experimenter: rng.u32(),
-            exp_type: rng.u32(),
-            data: rng.bytes(13),
-        },
     }
 }
 

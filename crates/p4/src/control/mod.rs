@@ -16,6 +16,7 @@
 //! are for people: entries of a table count from 0 in the order in which they came, as in bmv2.
 
 mod calculations;
+mod indirect;
 mod multicast;
 pub mod profiles;
 mod swap;
@@ -25,6 +26,7 @@ pub use swap::Carried;
 
 use crate::lower::Lowered;
 use crate::lower::names::{ActionName, Names, TableName, find};
+use indirect::{Multicast, Profiles};
 use ir::program::MatchKind;
 use ir::{
     ActionCall, Bits, CounterId, Entry, EntryId, KeyMatch, MeterId, Pattern, Pipeline, TableId,
@@ -76,8 +78,8 @@ pub struct Control {
     handles: BTreeMap<TableId, Handles>,
     /// Entries that the program itself has.
     own: HashSet<EntryId>,
-    multicast: multicast::Multicast,
-    profiles: profiles::Profiles,
+    multicast: Multicast,
+    profiles: Profiles,
 }
 
 /// The meter of what has none: it never gets rates, so it is green.
@@ -139,8 +141,8 @@ impl Control {
             ids,
             handles: BTreeMap::new(),
             own: HashSet::new(),
-            multicast: multicast::Multicast::default(),
-            profiles: profiles::Profiles::default(),
+            multicast: Multicast::default(),
+            profiles: Profiles::default(),
         };
         control.own_entries(lowered.entries)?;
         Ok(control)

@@ -4,33 +4,15 @@
 //! ports gets a copy. A *session* is an entry of the tables that the architecture looks clones up in:
 //! it names a port, or a group for clones of ingress.
 
+use super::indirect::Node;
 use super::{Control, Written};
 use ir::{ActionCall, Bits, Bucket, EntryId, Group, GroupId, GroupKind, TableId, Update};
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Number of the group that clones of ingress by a mirroring session go to, for multicast group `n`.
 const MIRROR_GROUP: u32 = 0x8000_0000;
 /// Tables of sessions, for clones of ingress and of egress.
 const SESSIONS: [&str; 2] = ["v1.mirror_i2e_session", "v1.mirror_e2e_session"];
-
-/// A node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Node {
-    rid: u16,
-    ports: Vec<u16>,
-}
-
-/// Groups and nodes.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Multicast {
-    nodes: BTreeMap<usize, Node>,
-    next_node: usize,
-    /// Groups: which nodes.
-    groups: BTreeMap<u32, Vec<usize>>,
-    /// Groups that mirroring sessions send to.
-    mirrored: BTreeSet<u32>,
-}
 
 impl Control {
     fn known_group(&self, group: u32) -> Result<(), String> {

@@ -8,60 +8,14 @@
 //!
 //! Handles of members and groups count from 0 in each profile.
 
+pub use super::indirect::{Member, Refers};
+
+use super::indirect::{Profile, Profiles};
 use super::{Control, METER_NONE, Written};
 use crate::lower::names::{ProfileName, Selector, TableName, find};
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Pattern, TableId, Update};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// What an entry refers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refers {
-    /// A member.
-    Member(u32),
-    /// A group.
-    Group(u32),
-}
-
-/// A member: its action's full name, and arguments.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
-    /// Full name of the action.
-    pub action: String,
-    /// One for each parameter.
-    pub args: Vec<Bits>,
-}
-
-/// The members and groups of one profile.
-#[derive(Clone, Debug, Default)]
-struct Profile {
-    members: BTreeMap<u32, Member>,
-    groups: BTreeMap<u32, BTreeSet<u32>>,
-    next_member: u32,
-    next_group: u32,
-}
-
-/// Everything that is indirect.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Profiles {
-    /// By the profile's full name.
-    by_name: BTreeMap<String, Profile>,
-    /// Entries, by table and id; what a default action refers to has no id.
-    uses: BTreeMap<(TableId, Option<EntryId>), Refers>,
-    /// Entries of the tables of members, by group and place.
-    places: BTreeMap<(TableId, u32, u16), EntryId>,
-}
-
-impl Profiles {
-    /// Entries of the tables of members.
-    pub(super) fn place_ids(&self) -> impl Iterator<Item = EntryId> {
-        self.places.values().copied()
-    }
-
-    pub(super) fn forget(&mut self, table: TableId, entry: Option<EntryId>) {
-        self.uses.remove(&(table, entry));
-    }
-}
 
 impl Control {
     /// The profile with this name.

@@ -8,7 +8,7 @@
 //! that a program has itself come and go with it. Whatever has no place is left behind, and counted.
 
 use super::calculations::change;
-use super::profiles::Profiles;
+use super::indirect::Profiles;
 use super::{Control, Handles, METER_NONE, meter_of};
 use crate::lower::Lowered;
 use crate::lower::names::{Calculation, Names, TableName};

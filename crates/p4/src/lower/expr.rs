@@ -1,7 +1,8 @@
 //! Expressions.
 
-use super::tree::Step;
-use super::value::{V, binary, cast, mux, not, slice};
+use super::fold::{binary, cast, mux, not, slice};
+use super::operand::V;
+use super::step::Step;
 use super::{Lower, Part, Refused, Result};
 use crate::ast::{BinaryOp as B, UnaryOp as U};
 use crate::hir::{Const, Expr as H, ExprKind, TableField};
@@ -288,7 +289,7 @@ impl Lower<'_> {
             if *self.p.ty(to) == Ty::Bool {
                 return Ok(V::E(Expr::bool(n.to_u8() != Some(0)), 1));
             }
-            return Ok(V::E(Expr::Const(super::value::bits(n, tw)), tw));
+            return Ok(V::E(Expr::Const(super::fold::bits(n, tw)), tw));
         }
         let signed = self.is_signed(from);
         let (e, w) = self.read(&v, span)?;
@@ -335,7 +336,7 @@ impl Lower<'_> {
         let (x, w) = self.read(&left, a.span)?;
         let right = match right {
             V::C(Const::Int(n)) if matches!(op, B::Shl | B::Shr) => {
-                V::E(Expr::Const(super::value::bits(&n, 32)), 32)
+                V::E(Expr::Const(super::fold::bits(&n, 32)), 32)
             }
             other => self.sized(other, a.ty),
         };
@@ -362,7 +363,7 @@ impl Lower<'_> {
             B::Shr => V::E(binary(if signed { BinaryOp::Sar } else { BinaryOp::Shr }, x, y), w),
             B::AddSat | B::SubSat if signed => {
                 // Both sides stand four times in the result.
-                let weight = super::value::weight(&x) + super::value::weight(&y);
+                let weight = super::fold::weight(&x) + super::fold::weight(&y);
                 self.spend(weight.saturating_mul(4), span)?;
                 V::E(saturate(op == B::AddSat, signed, x, y, w), w)
             }
@@ -390,7 +391,7 @@ impl Lower<'_> {
         match (&v, self.width(ty)) {
             (V::C(Const::Int(n)), None) => {
                 let w = (n.bits() as u32).max(32);
-                V::E(Expr::Const(super::value::bits(n, w)), w)
+                V::E(Expr::Const(super::fold::bits(n, w)), w)
             }
             _ => self.sized(v, ty),
         }
@@ -399,7 +400,7 @@ impl Lower<'_> {
     /// A number without a width gets that of the other side.
     fn sized(&mut self, v: V, other: TyId) -> V {
         match (&v, self.width(other)) {
-            (V::C(Const::Int(n)), Some(w)) => V::E(Expr::Const(super::value::bits(n, w)), w),
+            (V::C(Const::Int(n)), Some(w)) => V::E(Expr::Const(super::fold::bits(n, w)), w),
             _ => v,
         }
     }

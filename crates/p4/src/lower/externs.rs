@@ -1,10 +1,11 @@
 //! What v1model's externs do, and core.p4's.
 
 use super::expr::calls;
+use super::fold::{binary, cast, not};
 use super::names::Calculation;
-use super::tree::Step;
-use super::v1model::Softflow;
-use super::value::{V, binary, cast, not};
+use super::operand::V;
+use super::state::Softflow;
+use super::step::Step;
 use super::{Lower, ObjectKind, Result};
 use crate::ast::Direction;
 use crate::hir::{self, Call, Const, Expr as H, ExprKind, Signature};
@@ -207,7 +208,7 @@ impl Lower<'_> {
                         let zero =
                             binary(BinaryOp::Eq, max.clone(), Expr::Const(ir::Bits::zero(w)));
                         let (_, r) = self.divide(hash, max, w);
-                        super::value::mux(zero, Expr::Const(ir::Bits::zero(w)), r)
+                        super::fold::mux(zero, Expr::Const(ir::Bits::zero(w)), r)
                     }
                 };
                 let sum = binary(BinaryOp::Add, cast(base, bw, w, false), rest);
@@ -583,7 +584,7 @@ impl Lower<'_> {
     fn unpack(&mut self, place: &V, value: &V, span: Span) -> Result<()> {
         let (e, w) = self.read(value, span)?;
         let mut at = w;
-        for leaf in super::value::leaves(place) {
+        for leaf in super::operand::leaves(place) {
             let (_, lw) = self.read(&leaf, span)?;
             if lw == 0 {
                 continue;
@@ -591,7 +592,7 @@ impl Lower<'_> {
             if lw > at {
                 return self.refuse(span, "the register's cell is smaller than this");
             }
-            self.write(&leaf, super::value::slice(e.clone(), w, at - 1, at - lw), span)?;
+            self.write(&leaf, super::fold::slice(e.clone(), w, at - 1, at - lw), span)?;
             at -= lw;
         }
         Ok(())
@@ -659,7 +660,7 @@ impl Lower<'_> {
                     // Headers are whole bytes (§12.8.2).
                     let whole = binary(
                         BinaryOp::Eq,
-                        super::value::slice(bits.clone(), 32, 2, 0),
+                        super::fold::slice(bits.clone(), 32, 2, 0),
                         Expr::int(0, 3),
                     );
                     let code = self.error_code(i as u32);

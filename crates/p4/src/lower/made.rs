@@ -12,8 +12,9 @@
 //! an element that `next` or `last` means is a choice among all. Which stacks these are is known when the
 //! parser is written; then it is written once more ([`made_stacks`](Lower::made_stacks)).
 
-use super::tree::Step;
-use super::value::{binary, mux};
+use super::counted::Made;
+use super::fold::{binary, mux};
+use super::step::Step;
 use super::{Lower, Result};
 use crate::source::Span;
 use ir::program::{ParserOp, ParserState, Transition};
@@ -26,45 +27,6 @@ const UNTOUCHED: u128 = 0;
 const MADE: u128 = 1;
 /// Invalid.
 const GONE: u128 = 2;
-
-/// Times that a parser is written with one more stack of its own; after that, all of them are.
-const ROUNDS_MAX: u32 = 4;
-
-/// What is kept beside a header.
-#[derive(Clone, Debug)]
-pub(super) struct Made {
-    state: MetaId,
-    /// One for each field; none for one of variable width, which has no bits in a header that was made.
-    shadows: Vec<Option<MetaId>>,
-}
-
-impl Made {
-    fn is(&self, state: u128) -> Expr {
-        binary(BinaryOp::Eq, Expr::meta(self.state), Expr::int(state, 2))
-    }
-
-    fn set(&self, state: Expr) -> ParserOp {
-        ParserOp::Assign(FieldRef::Meta(self.state), state)
-    }
-
-    fn shadow(&self, field: FieldId) -> Option<MetaId> {
-        self.shadows.get(field.index()).copied().flatten()
-    }
-}
-
-/// Stacks that a parser counts itself, by name.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Counted {
-    names: HashSet<String>,
-    rounds: u32,
-}
-
-impl Counted {
-    /// The stack with this name is one.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.rounds > ROUNDS_MAX || self.names.contains(name)
-    }
-}
 
 impl Lower<'_> {
     fn made(&mut self, header: HeaderId) -> Made {

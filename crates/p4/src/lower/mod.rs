@@ -5,25 +5,33 @@
 //! place: sub-parsers and sub-controls, functions and actions are inlined with copy-in and copy-out,
 //! loops are written out round by round as far as their ends are known, structs become metadata fields and headers, a stack's element that is known only
 //! at run time becomes a choice among all of them. Statements first become a small structured tree
-//! ([`tree::Step`]), from which blocks, actions or parser states are made.
+//! ([`step::Step`]), from which blocks, actions or parser states are made.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `value` | places and values; reading, writing, copying |
+//! | `operand` | places and values |
+//! | `fold` | expressions, computed as far as they are constant |
+//! | `value` | reading, writing, copying |
 //! | `expr` | expressions |
 //! | `stmt` | statements, calls, tables, states |
-//! | `tree` | the structured tree, and blocks, actions and states from it |
+//! | `step` | the structured tree |
+//! | `tree` | blocks, actions and states from it |
 //! | `externs` | what v1model's externs do |
-//! | `made` | headers that a parser makes valid, invalid or copies |
-//! | `v1model` | the architecture: which part runs when, what is between them |
+//! | `made`, `counted` | headers that a parser makes valid, invalid or copies; stacks that it counts |
+//! | `v1model`, `state` | the architecture: which part runs when, what is between them |
 //! | `names` | what the control plane calls tables, keys, actions |
 //!
 //! What the pipeline language cannot say is refused with its place.
 
+mod counted;
 mod expr;
 mod externs;
+mod fold;
 mod made;
 pub mod names;
+mod operand;
+mod state;
+mod step;
 mod stmt;
 mod tree;
 mod v1model;
@@ -37,10 +45,10 @@ use crate::types::*;
 use ir::builder::Builder;
 use ir::{Field, HeaderTypeId, MetaId};
 use names::Names;
+use operand::V;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
-use tree::Step;
-use value::V;
+use step::Step;
 
 /// A program in the pipeline language, and what its parts are called.
 #[derive(Clone, Debug)]
@@ -57,7 +65,7 @@ pub struct Lowered {
 pub fn lower(program: &hir::Program, diagnostics: &mut Diagnostics) -> Option<Lowered> {
     let before = diagnostics.errors();
     // Which stacks the parser counts itself is known once all of it is written; then it is written anew.
-    let mut counted = made::Counted::default();
+    let mut counted = counted::Counted::default();
     let (lower, result) = loop {
         let mut lower = Lower::new(program.clone(), diagnostics);
         lower.v1.counted = counted;
@@ -196,13 +204,13 @@ struct Lower<'a> {
     out: Vec<Step>,
     labels: u32,
     /// Where `return`, `exit`, `break`, `continue` go.
-    on_return: Option<(tree::Label, Option<V>)>,
-    on_exit: Option<tree::Label>,
+    on_return: Option<(step::Label, Option<V>)>,
+    on_exit: Option<step::Label>,
     /// What `exit` sets, so that arguments are copied out before it goes on (§12.4).
     exit_flag: Option<ir::FieldRef>,
     /// A place that is read and written by one statement (`a[f()] += 1`), found once.
     compound: Option<(Span, V)>,
-    loops: Vec<(tree::Label, tree::Label)>,
+    loops: Vec<(step::Label, step::Label)>,
     part: Part,
     /// Inside of an action that a table runs: `exit` is a `goto`.
     in_action: bool,
@@ -212,7 +220,7 @@ struct Lower<'a> {
     inlined: u32,
     meters: u32,
     sm: Option<V>,
-    v1: v1model::State,
+    v1: state::State,
     /// Metadata of each user-visible field, for field lists.
     field_lists: Vec<(u8, MetaId)>,
 }
@@ -220,7 +228,7 @@ struct Lower<'a> {
 impl<'a> Lower<'a> {
     fn new(p: hir::Program, d: &'a mut Diagnostics) -> Lower<'a> {
         let mut b = Builder::new();
-        let v1 = v1model::State::new(&mut b);
+        let v1 = state::State::new(&mut b);
         Lower {
             p,
             d,
@@ -348,9 +356,9 @@ impl<'a> Lower<'a> {
         result
     }
 
-    fn label(&mut self) -> tree::Label {
+    fn label(&mut self) -> step::Label {
         self.labels += 1;
-        tree::Label(self.labels)
+        step::Label(self.labels)
     }
 
     /// A type with the type parameters at hand replaced.
@@ -641,9 +649,12 @@ impl<'a> Lower<'a> {
                 kind: self.p.externs[e.index()].name.to_string(),
                 types: types.to_vec(),
                 numbers: (0..args.len()).map(number).collect(),
-                id: crate::info::annotated_number(&annotations, "id"),
-                max_group_size: crate::info::annotated_number(&annotations, "max_group_size"),
-                annotations: crate::info::told(&annotations),
+                id: crate::annotations::annotated_number(&annotations, "id"),
+                max_group_size: crate::annotations::annotated_number(
+                    &annotations,
+                    "max_group_size",
+                ),
+                annotations: crate::annotations::told(&annotations),
             });
         }
         let kind = match self.p.ty(ty).clone() {

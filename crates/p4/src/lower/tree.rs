@@ -5,43 +5,12 @@
 //! to it, so control moves to later blocks only. An action has no jumps: leaving a scope sets a flag,
 //! and what follows is done if no flag is set.
 
+use super::step::{Label, Step};
 use super::{Lower, Refused, Result};
 use crate::source::Span;
 use ir::program::{ParserOp, Select, SelectCase, Terminator, Transition};
-use ir::{ActionId, Bits, BlockId, Expr, FieldRef, HeaderId, Op, ParserStateId, TableId};
+use ir::{ActionId, Bits, BlockId, Expr, FieldRef, Op, ParserStateId, TableId};
 use std::collections::HashMap;
-
-/// A scope's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Label(pub(super) u32);
-
-/// A step.
-#[derive(Clone, Debug)]
-pub(super) enum Step {
-    /// An operation.
-    Op(Op),
-    /// A parser's operation.
-    Parse(ParserOp),
-    /// Extracts the header with this number, one of 8 bits or more (parsers only).
-    ExtractAt { index: Expr, headers: Vec<HeaderId>, varbit: Option<Expr> },
-    /// States of a parser inside, from its first one to where its `accept` goes (parsers only).
-    Parser { start: ParserStateId, done: ParserStateId },
-    /// Appends a header to the packet (deparsers only).
-    Emit(HeaderId),
-    /// One list or the other.
-    If(Expr, Vec<Step>, Vec<Step>),
-    /// A table, and what follows a hit, a miss, an action.
-    Apply {
-        table: TableId,
-        hit: Vec<Step>,
-        miss: Vec<Step>,
-        by_action: Vec<(Vec<ActionId>, Vec<Step>)>,
-    },
-    /// Steps that can be left.
-    Scope(Label, Vec<Step>),
-    /// Leaves a scope.
-    Break(Label),
-}
 
 /// Nothing but operations and `if`s of them.
 fn simple(steps: &[Step]) -> bool {
@@ -391,10 +360,10 @@ impl Lower<'_> {
         let mut condition = Expr::bool(false);
         for l in labels {
             let flag = self.flag(*l, flags);
-            condition = super::value::binary(ir::BinaryOp::LogicalOr, condition, Expr::Field(flag));
+            condition = super::fold::binary(ir::BinaryOp::LogicalOr, condition, Expr::Field(flag));
         }
         let then = self.ops_with(rest, flags)?;
-        out.push(Op::If { condition: super::value::not(condition), then, or_else: Vec::new() });
+        out.push(Op::If { condition: super::fold::not(condition), then, or_else: Vec::new() });
         Ok(out)
     }
 

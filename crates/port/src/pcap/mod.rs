@@ -16,6 +16,7 @@
 
 mod error;
 mod format;
+mod kind;
 pub mod ng;
 mod output;
 pub mod reader;
@@ -30,6 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use error::PcapError;
 pub use format::{LINKTYPE_ETHERNET, RECORD_MAX};
+pub use kind::KIND;
 pub use ng::NgWriter;
 pub use reader::{Reader, Record};
 pub use writer::Writer;

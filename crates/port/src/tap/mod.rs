@@ -16,6 +16,10 @@
 //! Cost: a system call a frame; for bulk TCP a frame is 64 KiB.
 //! Checked by: `tests/namespaces.rs`.
 
+mod kind;
+
+pub use kind::{INTERNAL, KIND};
+
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -52,6 +56,11 @@ impl Tap {
     /// `CAP_NET_ADMIN`, or an interface that was made for this user (`ip tuntap add ... user`) and
     /// is up already.
     pub fn open(name: &str) -> Result<Tap, Error> {
+        Tap::open_as(name, "tap")
+    }
+
+    /// The same, shown as of this kind.
+    fn open_as(name: &str, kind: &'static str) -> Result<Tap, Error> {
         crate::check_interface_name(name)?;
         let failed = |action, e: io::Error| Error::io(name, action, "CAP_NET_ADMIN", e);
         let device =
@@ -61,7 +70,7 @@ impl Tap {
         let (watcher, link) = link::bring_up(name, "CAP_NET_ADMIN")?;
         let info = PortInfo {
             name: name.to_owned(),
-            kind: "tap",
+            kind,
             mac: link.mac,
             mtu: link.mtu,
             curr_speed_kbps: speed_kbps(&watcher, name).unwrap_or(0),
@@ -72,13 +81,6 @@ impl Tap {
         let totals = Totals::starting_at(link.stats);
         let called = name.to_owned();
         Ok(Tap { info, called, fd: Arc::new(fd), watcher, moved: false, rx_open: false, totals })
-    }
-
-    /// The same, for an interface by which this machine is reached through the switch.
-    pub fn open_internal(name: &str) -> Result<Tap, Error> {
-        let mut tap = Tap::open(name)?;
-        tap.info.kind = "internal";
-        Ok(tap)
     }
 
     /// The interface's present name, made again if it was deleted.

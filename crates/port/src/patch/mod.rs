@@ -16,6 +16,10 @@
 //! Cost: a lock, which nobody holds, for each burst; for a frame, two moves of it, or of its token.
 //! Checked by: the tests below; between switches by `datapath/tests/lanes.rs`.
 
+mod kind;
+
+pub use kind::KIND;
+
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -32,8 +36,6 @@ use crate::{
 pub const HOPS_MAX: u8 = 64;
 /// Frames that wait in a direction of a worker's queue, at most.
 pub const FRAMES_MAX: usize = 4096;
-/// The kind, as it is spelled.
-pub const KIND: &str = "patch";
 /// The payload of the longest frames: no patch port is the reason that one is too long.
 const MTU: u32 = 65_535;
 /// Free lists of a queue that are kept.
@@ -139,7 +141,7 @@ impl Panel {
         let workers = self.0.hops.len();
         let info = PortInfo {
             name: name.to_owned(),
-            kind: KIND,
+            kind: KIND.word,
             mac: crate::mac_of_name(name),
             mtu: MTU,
             curr_speed_kbps: 0,

@@ -12,6 +12,10 @@
 //! `readable(eventfd) == !frames.is_empty()`, as both change under the lock.
 //! Cost: one lock a burst; one system call when a ring becomes filled, one when it becomes empty.
 
+mod kind;
+
+pub use kind::KIND;
+
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -21,6 +21,10 @@
 //! Cost: one system call a burst in each direction.
 //! Checked by: `tests/namespaces.rs`, with pings and iperf3 through two ports.
 
+mod kind;
+
+pub use kind::KIND;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
