@@ -143,7 +143,7 @@ impl Whole {
 
     /// This group is another one now.
     pub(crate) fn set_group(&mut self, id: GroupId, group: Option<&Arc<Group>>) {
-        let hash = group.filter(|group| group.kind == GroupKind::Select).map(|group| &group.hash);
+        let hash = group.filter(|group| group.kind.hashes()).map(|group| &group.hash);
         let at = |inputs: &Arc<[Expr]>| inputs.as_ptr() as usize;
         let old = match hash {
             Some(inputs) => {

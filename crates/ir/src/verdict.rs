@@ -77,6 +77,9 @@ reasons! {
         FragmentLost = "fragment_lost", "An IP fragment that waited for its datagram's first, which did not come in time, or for which there was no room.";
         VlanNotAllowed = "vlan_not_allowed", "NORMAL: the frame's VLAN is none of the port's that it came in by.";
         MirrorPort = "mirror_port", "NORMAL: it came in by a mirror's port.";
+        BondMember = "bond_member", "NORMAL: it came in by a bond's member that takes no such frames.";
+        BondReflected = "bond_reflected", "NORMAL: it came in by a bond that balances by source, and its source is elsewhere.";
+        BondDown = "bond_down", "NORMAL: it was for a bond of which no member is enabled.";
     }
 }
 

@@ -1,5 +1,7 @@
 //! The blocks of NORMAL, for the packet itself or a copy of it.
 
+use super::bond::BondBlocks;
+use super::config::Bonding;
 use super::edits;
 use super::ids::VlanIds;
 use crate::headers::Headers;
@@ -15,16 +17,18 @@ pub(crate) struct NormalBlocks {
     /// Beside a set that is still to be executed, on a copy.
     copied: Option<BlockId>,
     comes: Option<BlockId>,
+    bond: Option<BondBlocks>,
     src: BlockId,
     dst: BlockId,
     flood: Option<BlockId>,
 }
 
 /// The tables of stations.
-#[derive(Clone, Copy)]
 pub(crate) struct StationTables {
     pub(crate) src: TableId,
     pub(crate) dst: TableId,
+    /// Says that a station has told where it is.
+    pub(crate) learn_arp: Op,
 }
 
 /// Where the packet itself goes on behind NORMAL.
@@ -39,8 +43,13 @@ pub(crate) struct Behind {
 }
 
 impl NormalBlocks {
-    /// `vlans`: ports have VLANs. `tail`: it is for the packet itself, which must go on as it was.
-    pub(crate) fn reserve(b: &mut Builder, name: &str, vlans: bool, tail: bool) -> NormalBlocks {
+    /// `vlans`: ports have VLANs; `bonds`: some are bonded. `tail`: it is for the packet itself, which must go on as it was.
+    pub(crate) fn reserve(
+        b: &mut Builder,
+        name: &str,
+        (vlans, bonds): (bool, Option<&Bonding>),
+        tail: bool,
+    ) -> NormalBlocks {
         let first = b.block(name);
         let mut more = |what: &str| b.block(&format!("{name}_{what}"));
         let copied = (vlans && tail).then(|| more("copied"));
@@ -48,7 +57,8 @@ impl NormalBlocks {
         let comes = vlans.then(|| more("in"));
         let (src, dst) = (more("src"), more("dst"));
         let flood = vlans.then(|| more("flood"));
-        NormalBlocks { first, own, copied, comes, src, dst, flood }
+        let bond = bonds.map(|bonds| BondBlocks::reserve(b, name, bonds));
+        NormalBlocks { first, own, copied, comes, bond, src, dst, flood }
     }
 
     /// For a copy, which goes on in a block.
@@ -56,7 +66,7 @@ impl NormalBlocks {
         &self,
         b: &mut Builder,
         h: &Headers,
-        tables: StationTables,
+        tables: &StationTables,
         vlans: &VlanIds,
         next: BlockId,
     ) {
@@ -64,13 +74,17 @@ impl NormalBlocks {
             |table, hit, miss| Terminator::Apply { table, hit, miss, by_action: Vec::new() };
         let group = Expr::int(0x0180_c200_0000 >> 4, 44);
         let link_local = Expr::Field(h.eth_dst).slice(47, 4).eq(group);
-        let then = self.comes.unwrap_or(self.src);
+        let source = self.bond.as_ref().map_or(self.src, |bond| bond.first);
+        let then = self.comes.unwrap_or(source);
         let end = Terminator::If { condition: link_local, then: next, or_else: then };
         b.set_block(self.own, Vec::new(), end);
         if let (Some(comes), Some(table)) = (self.comes, vlans.normal_in) {
-            b.set_block(comes, vec![edits::note_priority(h)], apply(table, self.src, self.src));
+            b.set_block(comes, vec![edits::note_priority(h)], apply(table, source, source));
         }
-        b.set_block(self.src, Vec::new(), apply(tables.src, self.dst, self.dst));
+        let unknown = self.bond.as_ref().map_or(self.dst, |bond| {
+            bond.fill(b, h, &vlans.bonds, tables.learn_arp.clone(), (self.src, self.dst))
+        });
+        b.set_block(self.src, Vec::new(), apply(tables.src, self.dst, unknown));
         let miss = self.flood.unwrap_or(next);
         b.set_block(self.dst, Vec::new(), apply(tables.dst, next, miss));
         if let (Some(flood), Some(table)) = (self.flood, vlans.normal_flood) {
@@ -83,7 +97,7 @@ impl NormalBlocks {
         &self,
         b: &mut Builder,
         h: &Headers,
-        tables: StationTables,
+        tables: &StationTables,
         vlans: &VlanIds,
         behind: Behind,
     ) {

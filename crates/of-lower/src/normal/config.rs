@@ -294,6 +294,18 @@ pub struct Mirror {
     pub all: Reach,
 }
 
+/// Bonds of a program, at most.
+pub const BONDS_MAX: usize = 64;
+
+/// What a program has for bonds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bonding {
+    /// Ports whose frames of LACP are for the switch itself.
+    pub lacp: Vec<u32>,
+    /// Some bond balances by source, so its own packets may come back by another member.
+    pub by_source: bool,
+}
+
 /// What a program has beyond its tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
@@ -303,6 +315,8 @@ pub struct Extras {
     pub vlan_tags: Option<u8>,
     /// Mirrors, [`MIRRORS_MAX`] at most.
     pub mirrors: Arc<[Mirror]>,
+    /// Bonds, if there are any.
+    pub bonds: Option<Arc<Bonding>>,
 }
 
 impl Extras {
@@ -310,7 +324,7 @@ impl Extras {
     /// alone.
     pub fn tags(&self) -> Option<u8> {
         match self.vlan_tags {
-            None if !self.mirrors.is_empty() => Some(2),
+            None if !self.mirrors.is_empty() || self.bonds.is_some() => Some(2),
             tags => tags,
         }
     }

@@ -120,7 +120,7 @@ pub(crate) fn flooded(h: &Headers, reached: Reached) -> Vec<Op> {
 pub(super) fn flooded_by_normal(h: &Headers, first: u32) -> Vec<Op> {
     let one = |number: usize| {
         let reach = || Expr::Param(first + number as u32);
-        once(h, number, reach().ne(port(0)).and(reach().ne(h.in_port())))
+        once(h, number, reach().ne(port(0)).and(reach().ne(h.bundle())))
     };
     (0..h.mirrors.len()).map(one).collect()
 }
