@@ -5,7 +5,7 @@
 //! made on a control core, as is that of many actions that are new; until then the interpreter runs what is left. Code
 //! of a few actions is made while the transaction waits.
 
-use ir::{Action, ActionId, Expr, Group, GroupId, GroupKind, Program};
+use ir::{Action, ActionId, Expr, Group, GroupId, Program};
 use jit::whole::{Code, Compiler, Parts};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -260,7 +260,7 @@ impl Whole {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ir::CounterId;
+    use ir::{CounterId, GroupKind};
 
     #[test]
     fn code_is_wanted_for_each_hash_once() {

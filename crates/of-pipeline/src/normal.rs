@@ -26,9 +26,9 @@ use crate::refusal::Refusal;
 use crate::stage::{Batch, Stage};
 use crate::vlans::NormalConfig;
 use hashbrown::HashMap;
+use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Update};
 use of_lower::Layout;
 use of_lower::normal::bond::moved_matches;
-use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Update};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use switch::{FairLimit, Switch};
@@ -226,7 +226,10 @@ impl Stations {
             env.switch.tally("stations_not_learnt", 1);
             tracing::warn!(vlan, mac = format_args!("{mac:012x}"), port, %refusal, "a station is not learnt");
         }
-        if arp && !bonded && let Some(station) = self.known.get_mut(&(vlan, mac)) {
+        if arp
+            && !bonded
+            && let Some(station) = self.known.get_mut(&(vlan, mac))
+        {
             station.locked_ns = now_ns + LOCKED_NS;
         }
     }

@@ -2,10 +2,7 @@
 //!
 //! Cost: linear in the entries; who follows updates keeps it up to date instead.
 
-use ir::{
-    Action, ActionCall, ActionId, Entry, Expr, Group, Pipeline, Select, TableId,
-    ValueSetId,
-};
+use ir::{Action, ActionCall, ActionId, Entry, Expr, Group, Pipeline, Select, TableId, ValueSetId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

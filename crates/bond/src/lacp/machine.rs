@@ -111,7 +111,13 @@ pub struct Machine {
 
 impl Machine {
     /// An actor without links.
-    pub fn new(active: bool, fast: bool, fallback_ab: bool, system: [u8; 6], priority: u16) -> Machine {
+    pub fn new(
+        active: bool,
+        fast: bool,
+        fallback_ab: bool,
+        system: [u8; 6],
+        priority: u16,
+    ) -> Machine {
         Machine {
             active,
             fast,
@@ -252,7 +258,8 @@ impl Machine {
     fn attach(&mut self) {
         let system = self.system;
         let mut lead: Option<(bool, Info, Info)> = None;
-        let priorities: Vec<Info> = self.links.values().map(|link| self.link_priority(link)).collect();
+        let priorities: Vec<Info> =
+            self.links.values().map(|link| self.link_priority(link)).collect();
         for (link, priority) in self.links.values_mut().zip(priorities) {
             let enabled = link.attached && link.partner.state & state::SYNCHRONIZED != 0;
             link.attached = false;

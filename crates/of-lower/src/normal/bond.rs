@@ -166,8 +166,7 @@ impl BondIds {
                 key("vlan", Expr::Field(h.vlan_vid), MatchKind::Exact, 12),
                 key("eth_src", Expr::Field(h.eth_src), MatchKind::Exact, 48),
             ];
-            self.moved =
-                Some(table("bond_moved", by_source, vec![self.reflected], self.learn_slb));
+            self.moved = Some(table("bond_moved", by_source, vec![self.reflected], self.learn_slb));
         }
     }
 
@@ -202,7 +201,12 @@ impl BondIds {
     }
 
     /// The action of a bond's slot: a packet leaves by a member, which has these VLANs, or by none.
-    pub fn slot(&self, ids: &VlanIds, member: Option<u32>, vlans: Option<&PortVlans>) -> ActionCall {
+    pub fn slot(
+        &self,
+        ids: &VlanIds,
+        member: Option<u32>,
+        vlans: Option<&PortVlans>,
+    ) -> ActionCall {
         match member {
             Some(member) => ids.station(member, vlans),
             None => ActionCall::new(self.down),
@@ -248,9 +252,7 @@ pub fn hash_inputs(h: &Headers, hash: BondHash) -> Arc<[Expr]> {
     match hash {
         BondHash::Source { basis } => [Expr::Field(h.eth_src), vlan, number(basis)].into(),
         BondHash::Layers { basis } => {
-            let both = |(src, dst)| {
-                Expr::binary(BinaryOp::Xor, Expr::Field(src), Expr::Field(dst))
-            };
+            let both = |(src, dst)| Expr::binary(BinaryOp::Xor, Expr::Field(src), Expr::Field(dst));
             let pairs = [
                 (h.eth_src, h.eth_dst),
                 (h.ipv4_src, h.ipv4_dst),
@@ -301,12 +303,8 @@ impl BondBlocks {
         learn: Op,
         (src, dst): (ir::BlockId, ir::BlockId),
     ) -> ir::BlockId {
-        let apply = |table, next| Terminator::Apply {
-            table,
-            hit: next,
-            miss: next,
-            by_action: Vec::new(),
-        };
+        let apply =
+            |table, next| Terminator::Apply { table, hit: next, miss: next, by_action: Vec::new() };
         if let Some(table) = ids.admit {
             b.set_block(self.first, before(h), apply(table, self.lock.unwrap_or(src)));
         }
@@ -315,8 +313,7 @@ impl BondBlocks {
         }
         match (self.moved, ids.moved) {
             (Some((whence, moved)), Some(table)) => {
-                let end =
-                    Terminator::If { condition: suspicious(h), then: moved, or_else: dst };
+                let end = Terminator::If { condition: suspicious(h), then: moved, or_else: dst };
                 b.set_block(whence, Vec::new(), end);
                 b.set_block(moved, Vec::new(), apply(table, dst));
                 whence

@@ -151,18 +151,19 @@ impl VlanIds {
             key("vlan", vid(), MatchKind::Ternary, 12),
             key("inner", inner, MatchKind::Ternary, 12),
         ];
-        let table = |b: &mut Builder, name: &str, key: &[Key], mut actions: Vec<ActionId>, known| {
-            actions.push(known);
-            b.table(Table {
-                name: name.to_string(),
-                key: Arc::from(key.to_vec()),
-                actions: Some(actions),
-                default: ActionCall::new(known),
-                default_const: true,
-                capacity: 1 << 20,
-                counters: false,
-            })
-        };
+        let table =
+            |b: &mut Builder, name: &str, key: &[Key], mut actions: Vec<ActionId>, known| {
+                actions.push(known);
+                b.table(Table {
+                    name: name.to_string(),
+                    key: Arc::from(key.to_vec()),
+                    actions: Some(actions),
+                    default: ActionCall::new(known),
+                    default_const: true,
+                    capacity: 1 << 20,
+                    counters: false,
+                })
+            };
         if extras.tags().is_some() {
             let mut actions = vec![self.not_allowed, self.mirror_port];
             actions.extend(self.comes);
@@ -174,8 +175,7 @@ impl VlanIds {
         // Stations have entries there: its number does not depend on whether there are mirrors.
         self.bonds.declare_tables(b, h, known);
         if !extras.mirrors.is_empty() {
-            self.mirror_src =
-                Some(table(b, "mirror_src", &by_port, self.mirrors.to_vec(), known));
+            self.mirror_src = Some(table(b, "mirror_src", &by_port, self.mirrors.to_vec(), known));
         }
     }
 }

@@ -100,7 +100,8 @@ impl NormalConfig {
 
     /// The ports behind a port's or bond's number.
     pub(super) fn ports_of(&self, bundle: u32) -> Vec<u32> {
-        self.bond(bundle).map_or_else(|| vec![bundle], |bond| bond.members.keys().copied().collect())
+        self.bond(bundle)
+            .map_or_else(|| vec![bundle], |bond| bond.members.keys().copied().collect())
     }
 
     /// Numbers of ports become those of ports and bonds. A bond is there if all its members that `exist` are among them.

@@ -273,8 +273,8 @@ impl Agent {
         }
         let groups = wanted.groups.iter().filter_map(|(id, group)| Some((id, group, counter?)));
         // Whoever floods comes before: groups need not be there yet.
-        let groups =
-            groups.map(|(id, one, counter)| Update::SetGroup(*id, group(one, counter, &ours.slots)));
+        let groups = groups
+            .map(|(id, one, counter)| Update::SetGroup(*id, group(one, counter, &ours.slots)));
         updates.extend(groups);
         match switch.transact(&updates) {
             Ok(_) => Ok(counter),

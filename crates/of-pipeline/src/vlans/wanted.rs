@@ -193,9 +193,9 @@ impl Wanted {
         let plain: Vec<Option<&Vec<u32>>> = (0_u16..4096)
             .map(|vlan| {
                 let of = &by_vlan[usize::from(vlan)];
-                let looks = of.iter().any(|port| {
-                    vlans(config, *port).is_some_and(|vlans| vlans.looks_inside(vlan))
-                });
+                let looks = of
+                    .iter()
+                    .any(|port| vlans(config, *port).is_some_and(|vlans| vlans.looks_inside(vlan)));
                 (!looks).then_some(of)
             })
             .collect();
@@ -213,9 +213,8 @@ impl Wanted {
                 of.iter().copied().filter(reached).collect()
             };
             let lists = of.iter().filter_map(|port| vlans(config, *port));
-            let lists = lists.into_iter().any(|vlans| {
-                vlans.looks_inside(vlan) && vlans.vlans.is_some()
-            });
+            let lists =
+                lists.into_iter().any(|vlans| vlans.looks_inside(vlan) && vlans.vlans.is_some());
             let blocks = match lists {
                 true => cover(reached),
                 // Only whether there is one is of interest.
