@@ -13,6 +13,8 @@
 //! | off, balance-slb | to many only if it is the active one; what is not known elsewhere | by source |
 //! | off, balance-tcp | nothing | by none |
 //!
+//! One member alone is a port as any other, whatever its partner says.
+//!
 //! Holds true: a slot's member is enabled, or none is.
 
 use crate::SLOTS;
@@ -370,6 +372,17 @@ impl Bond {
         }
     }
 
+    /// The port of the only member: it is a port as any other, that may speak LACP.
+    fn only(&self) -> Option<u32> {
+        let mut members = self.members.values();
+        members.next().filter(|_| self.members.len() == 1).map(|member| member.config.port)
+    }
+
+    /// Several ports are bonded.
+    pub fn is_bonded(&self) -> bool {
+        self.members.len() > 1
+    }
+
     /// What packets leave by now.
     pub fn sends(&self) -> Sends {
         let active = || {
@@ -382,6 +395,9 @@ impl Bond {
             ports.iter_mut().zip(&self.slots).for_each(|(to, slot)| *to = port(slot));
             Arc::new(ports)
         };
+        if let Some(only) = self.only() {
+            return Sends::One(Some(only));
+        }
         match (self.lacp_status(), self.settings.mode) {
             (LinkStatus::Configured, _) if !self.settings.fallback_ab => Sends::One(None),
             (LinkStatus::Configured, _) | (_, Mode::ActiveBackup) => active(),
@@ -393,6 +409,9 @@ impl Bond {
 
     /// What each member lets in now, by port.
     pub fn admits(&self) -> BTreeMap<u32, Admits> {
+        if let Some(only) = self.only() {
+            return BTreeMap::from([(only, Admits::All)]);
+        }
         let one = |(name, member): (&String, &Member)| {
             let active = self.active.as_ref() == Some(name);
             let only_active = if active { Admits::All } else { Admits::None };
@@ -436,6 +455,16 @@ impl Bond {
     pub fn active_mac(&self) -> [u8; 6] {
         let active = self.active.as_ref().and_then(|name| self.members.get(name));
         active.map_or([0; 6], |member| member.config.mac)
+    }
+
+    /// The active member.
+    pub fn active(&self) -> Option<&str> {
+        self.active.as_deref()
+    }
+
+    /// Members that are enabled.
+    pub fn enabled(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().filter(|(_, member)| member.enabled).map(|(name, _)| name.as_str())
     }
 
     /// Its members' names.

@@ -177,6 +177,34 @@ impl Lacp {
 }
 
 impl Settings {
+    /// Keys of `other_config` for what is not as it would be without them.
+    pub fn options(&self) -> BTreeMap<&'static str, String> {
+        let default = Settings::default();
+        let mut all = BTreeMap::new();
+        if self.basis != default.basis {
+            all.insert("bond-hash-basis", self.basis.to_string());
+        }
+        if let Some(primary) = &self.primary {
+            all.insert("bond-primary", primary.clone());
+        }
+        if self.rebalance_ms != default.rebalance_ms {
+            all.insert("bond-rebalance-interval", self.rebalance_ms.to_string());
+        }
+        if self.fallback_ab {
+            all.insert("lacp-fallback-ab", "true".to_owned());
+        }
+        if let Some(id) = self.system_id {
+            all.insert("lacp-system-id", crate::show::mac(id));
+        }
+        if self.system_priority != default.system_priority {
+            all.insert("lacp-system-priority", self.system_priority.to_string());
+        }
+        if self.fast {
+            all.insert("lacp-time", "fast".to_owned());
+        }
+        all
+    }
+
     /// Takes keys of `other_config` that begin with `bond-` or `lacp-`.
     pub fn with_options(
         mut self,

@@ -1,7 +1,7 @@
 //! Texts of `ovs-appctl bond/*` and `lacp/*`, as Open vSwitch 3.1 writes them.
 
 use crate::bond::Bond;
-use crate::lacp::{Info, LinkStatus, Machine, Status, state};
+use crate::lacp::{Info, Machine, Status, state};
 use crate::settings::Mode;
 use std::fmt::Write;
 
@@ -36,12 +36,7 @@ impl Bond {
         if let Some(at) = self.rebalance_at_ms {
             let _ = writeln!(out, "next rebalance: {} ms", at.saturating_sub(now_ms));
         }
-        let lacp = match self.lacp_status() {
-            LinkStatus::Off => "off",
-            LinkStatus::Configured => "configured",
-            LinkStatus::Negotiated => "negotiated",
-        };
-        let _ = writeln!(out, "lacp_status: {lacp}");
+        let _ = writeln!(out, "lacp_status: {}", self.lacp_status().word());
         let _ = writeln!(out, "lacp_fallback_ab: {}", settings.fallback_ab);
         let primary = match &settings.primary {
             None => "<none>".to_owned(),

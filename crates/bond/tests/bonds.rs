@@ -215,6 +215,17 @@ fn links_to_two_systems_are_not_one_bond() {
 }
 
 #[test]
+fn one_member_alone_is_a_port_as_any_other() {
+    let mut alone = bond(of(Mode::ActiveBackup, LacpMode::Active), &[1]);
+    let said = alone.run(0);
+    assert_eq!(said.len(), 1, "it speaks");
+    assert_eq!(alone.lacp_status(), LinkStatus::Negotiated, "a link that may have a partner");
+    assert_eq!(alone.sends(), Sends::One(Some(1)));
+    assert_eq!(alone.admits(), BTreeMap::from([(1, Admits::All)]));
+    assert!(!alone.is_bonded());
+}
+
+#[test]
 fn a_partner_that_falls_silent_is_expired_then_defaulted() {
     let mut pair = Pair::new(
         of(Mode::ActiveBackup, LacpMode::Active),

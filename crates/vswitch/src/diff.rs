@@ -170,8 +170,8 @@ fn coming(pair: &Pair<'_>, steps: &mut Vec<Step>) {
         }
     }
     let opened = |port: &&&Port| {
-        port.settings.vlan != Vlan::default()
-            && openings.iter().any(|one| port.interfaces.contains_key(&one.settings.name))
+        let asks = port.settings.vlan != Vlan::default() || port.settings.bond.is_some();
+        asks && openings.iter().any(|one| port.interfaces.contains_key(&one.settings.name))
     };
     let prepared = pair.ports.values().filter(opened);
     steps.extend(prepared.map(|port| Step::PreparePort(name.clone(), port.settings.clone())));

@@ -39,6 +39,17 @@ pub enum LinkStatus {
     Negotiated,
 }
 
+impl LinkStatus {
+    /// As Open vSwitch writes it.
+    pub fn word(self) -> &'static str {
+        match self {
+            LinkStatus::Off => "off",
+            LinkStatus::Configured => "configured",
+            LinkStatus::Negotiated => "negotiated",
+        }
+    }
+}
+
 /// What is counted of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {

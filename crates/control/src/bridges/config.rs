@@ -1,6 +1,7 @@
 //! What a bridge and a port are to be.
 
 use super::error::Error;
+use crate::bonds::Bond;
 use crate::normal::mirror::Mirror;
 use crate::normal::vlan::Vlan;
 use port::spec::Kind;
@@ -42,14 +43,17 @@ pub struct BridgeConfig {
     pub vlan_tags: u8,
     /// Its mirrors.
     pub mirrors: Vec<Mirror>,
+    /// Its bonds.
+    pub bonds: Vec<Bond>,
 }
 
 impl BridgeConfig {
     /// A bridge of this name without controllers.
     pub fn named(name: &str) -> BridgeConfig {
         let channel = of_channel::Config::default();
-        let (name, mirrors) = (name.to_owned(), Vec::new());
-        BridgeConfig { name, datapath_id: None, channel, vlan_tags: 2, mirrors }
+        let (mirrors, bonds) = (Vec::new(), Vec::new());
+        let name = name.to_owned();
+        BridgeConfig { name, datapath_id: None, channel, vlan_tags: 2, mirrors, bonds }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The configuration of `run`: a TOML file whose keys are the options' names, and the options
 //! themselves, which add to its lists and override its values.
 
+use crate::bonds::Bond;
 use crate::bridges::config::{BridgeConfig, DEFAULT_NAME, Defaults, PortConfig};
 use crate::engine::EngineName;
 use crate::failure::Failure;
@@ -99,6 +100,9 @@ pub struct Options {
     /// A mirror: NAME,all or NAME,src=PORT,dst=PORT, with vlans=, length=, and to=PORT or to-vlan=N
     #[arg(long = "mirror", value_name = "NAME,WORD...")]
     pub mirrors: Vec<String>,
+    /// Several ports as one: NAME,members=PORT,PORT, with mode=, lacp=, updelay=, downdelay=, and keys of bond- and lacp-
+    #[arg(long = "bond", value_name = "NAME,WORD...")]
+    pub bonds: Vec<String>,
     /// An egress queue, or the port's rate: PORT[:ID],min=RATE,max=RATE,priority=N,weight=N
     #[arg(long = "queue", value_name = "SETTING")]
     pub queues: Vec<String>,
@@ -226,6 +230,8 @@ pub(crate) struct File {
     vlan: Vec<String>,
     #[serde(default)]
     mirror: Vec<String>,
+    #[serde(default)]
+    bond: Vec<String>,
     connections: Option<i64>,
     state: Option<PathBuf>,
     state_interval: Option<i64>,
@@ -264,6 +270,8 @@ struct BridgeSection {
     #[serde(default)]
     mirror: Vec<String>,
     #[serde(default)]
+    bond: Vec<String>,
+    #[serde(default)]
     controller: Vec<String>,
     #[serde(default)]
     listen: Vec<String>,
@@ -294,6 +302,8 @@ impl BridgeSection {
         }
         let mirrors = self.mirror.iter().map(|text| text.parse().map_err(|e| failed(&e)));
         let mirrors = mirrors.collect::<Result<_, _>>()?;
+        let bonds = self.bond.iter().map(|text| text.parse().map_err(|e| failed(&e)));
+        let bonds = bonds.collect::<Result<_, _>>()?;
         let controllers = self.controller.iter().map(|s| s.parse::<Target>());
         let listeners = self.listen.iter().map(|s| s.parse::<Listen>());
         let channel = of_channel::Config {
@@ -308,7 +318,8 @@ impl BridgeSection {
             ..channel.clone()
         };
         let datapath_id = self.datapath_id.map(|id| datapath_id(&id)).transpose()?;
-        Ok((BridgeConfig { datapath_id, channel, mirrors, ..BridgeConfig::named(&name) }, ports))
+        let named = BridgeConfig::named(&name);
+        Ok((BridgeConfig { datapath_id, channel, mirrors, bonds, ..named }, ports))
     }
 }
 
@@ -366,6 +377,8 @@ pub(crate) struct Config {
     pub(crate) vlans: Vec<(String, Vlan)>,
     /// Mirrors of the first bridge.
     pub(crate) mirrors: Vec<Mirror>,
+    /// Its bonds.
+    pub(crate) bonds: Vec<Bond>,
     /// Connections that are kept at most.
     pub(crate) connections: usize,
     /// Where connections wait for the next process.
@@ -420,6 +433,7 @@ impl Config {
             datapath_id: self.datapath_id,
             channel: self.channel.clone(),
             mirrors: self.mirrors.clone(),
+            bonds: self.bonds.clone(),
             ..BridgeConfig::named(&self.bridge_name)
         }
     }
@@ -529,6 +543,9 @@ impl Config {
         let mirrors = both(file.mirror, options.mirrors);
         let mirrors = mirrors.iter().map(|s| s.parse::<Mirror>().map_err(Failure::usage));
         let mirrors = mirrors.collect::<Result<_, _>>()?;
+        let bonds = both(file.bond, options.bonds);
+        let bonds = bonds.iter().map(|s| s.parse::<Bond>().map_err(Failure::usage));
+        let bonds = bonds.collect::<Result<_, _>>()?;
         let connections = bounds::CONNECTIONS.pick(options.connections, file.connections)?;
         let connections = connections.map_or(tables::CONNECTIONS, |n| n as usize);
         let state = options.state.or(file.state);
@@ -627,6 +644,7 @@ impl Config {
             queues,
             vlans,
             mirrors,
+            bonds,
             connections,
             state,
             take_over,

@@ -204,6 +204,12 @@ impl Wanted {
 }
 
 impl Agent {
+    /// Bonds are these from now on; ports' VLANs and mirrors stay.
+    pub fn set_bonds(&mut self, bonds: Vec<BondConfig>) -> Result<(), NormalRefusal> {
+        let config = NormalConfig { bonds, ..self.vlans.config.clone() };
+        self.set_normal_config(config)
+    }
+
     /// Bytes that each slot of a bond has sent, if it balances.
     pub fn bond_slot_bytes(&self, place: u32) -> Option<Vec<u64>> {
         let counters: &Vec<CounterId> = self.vlans.slots.get(&place)?;
