@@ -232,18 +232,13 @@ impl Bond {
         }
     }
 
-    /// A frame of LACP came by a port.
+    /// A frame of LACP came by a port, if it is a member.
     pub fn receive(&mut self, port: u32, frame: &[u8], now_ms: u64) {
         let by = |(_, member): &(&String, &Member)| member.config.port == port;
         let Some(name) = self.members.iter().find(by).map(|(name, _)| name.clone()) else { return };
         if let Some(machine) = &mut self.machine {
             machine.receive(&name, frame, now_ms);
         }
-    }
-
-    /// A port is a member.
-    pub fn has_port(&self, port: u32) -> bool {
-        self.members.values().any(|member| member.config.port == port)
     }
 
     /// Where LACP stands.

@@ -213,7 +213,7 @@ impl Stations {
         // A digest may be older than the port's going down, or its coming to a bond.
         let live = || env.switch.port(port).is_some_and(|view| view.is_live());
         let alone = || !self.vlans.is_mirrors(port) && self.vlans.bond_of(port).is_none();
-        if !bonded && !(live() && alone()) {
+        if !(bonded || live() && alone()) {
             return;
         }
         let now_ns = env.switch.now_ns();

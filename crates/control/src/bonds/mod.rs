@@ -18,6 +18,8 @@ mod ask;
 mod config;
 mod run;
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub use ask::ask;
 pub(crate) use config::check;

@@ -76,6 +76,14 @@ fn now_ms(switch: &Switch) -> u64 {
     switch.now_ns() / 1_000_000
 }
 
+/// Has a bond see the links of its members.
+fn links(one: &mut Running, switch: &Switch, now_ms: u64) {
+    for (name, port) in &one.ports {
+        let up = switch.port(*port).is_some_and(|view| view.is_live());
+        one.bond.set_carrier(name, up, now_ms);
+    }
+}
+
 impl Bonds {
     /// Has bonds follow what is wanted of them and the ports that are there; `tell` has NORMAL know of them, and if that
     /// is refused all is as before.
@@ -94,7 +102,16 @@ impl Bonds {
         let mac = |number: u32| switch.port(number).map_or([0; 6], |view| view.info.mac);
         let ports = ports.iter().map(|(name, port)| (name.clone(), (*port, mac(*port)))).collect();
         let before = state.clone();
-        state.follow(wanted, &ports, system, now_ms(switch));
+        let now_ms = now_ms(switch);
+        state.follow(wanted, &ports, system, now_ms);
+        // What is up is used when this returns.
+        let mut frames = Vec::new();
+        for one in &mut state.all {
+            links(one, switch, now_ms);
+            frames.extend(one.bond.run(now_ms));
+        }
+        state.frames.extend(frames);
+        state.frames.truncate(FRAMES_MAX);
         let bonds = state.wanted();
         match tell(bonds.clone()) {
             Ok(()) => {
@@ -216,18 +233,14 @@ impl Runner {
         let now_ms = now_ms(&self.switch);
         let state = self.state.clone();
         let mut state = lock(&state);
-        let (mut sends, mut teaches) = (Vec::new(), Vec::new());
+        let mut sends = std::mem::take(&mut state.frames);
+        let mut teaches = Vec::new();
         let mut due_ms = u64::MAX;
         for one in &mut state.all {
-            for (port, bytes) in frames.iter().filter(|(port, _)| one.bond.has_port(*port)) {
+            for (port, bytes) in frames {
                 one.bond.receive(*port, bytes, now_ms);
             }
-            for (name, port) in &one.ports {
-                let view = self.switch.port(*port);
-                let up = |link: port::LinkState| link.present && link.admin_up && link.carrier;
-                let up = view.is_some_and(|view| !view.config.down && up(view.link));
-                one.bond.set_carrier(name, up, now_ms);
-            }
+            links(one, &self.switch, now_ms);
             self.balance(one, now_ms);
             sends.extend(one.bond.run(now_ms));
             for line in one.bond.take_said() {

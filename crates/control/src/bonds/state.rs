@@ -3,7 +3,7 @@
 use super::config::Bond;
 use bond::bond::{Admits, Sends as Leaves};
 use bond::lacp::LinkConfig;
-use bond::{MemberConfig, SLOTS};
+use bond::{MemberConfig, SLOTS, Transmit};
 use of_pipeline::vlans::bonds::{Admission, BONDS_MAX, BondConfig, BondHash, Member, Sends};
 use std::collections::BTreeMap;
 
@@ -27,6 +27,8 @@ pub(super) struct State {
     pub(super) all: Vec<Running>,
     /// What NORMAL was told last.
     pub(super) told: Vec<BondConfig>,
+    /// Frames of LACP that the thread is to send.
+    pub(super) frames: Vec<Transmit>,
 }
 
 impl Running {

@@ -55,9 +55,13 @@ impl NormalBlocks {
         let copied = (vlans && tail).then(|| more("copied"));
         let own = if copied.is_some() { more("own") } else { first };
         let comes = vlans.then(|| more("in"));
-        let (src, dst) = (more("src"), more("dst"));
+        // Control only comes to later blocks.
+        let front = bonds.map(|bonds| BondBlocks::before_source(b, name, bonds));
+        let src = b.block(&format!("{name}_src"));
+        let bond = front.map(|front| front.behind_source(b, name));
+        let mut more = |what: &str| b.block(&format!("{name}_{what}"));
+        let dst = more("dst");
         let flood = vlans.then(|| more("flood"));
-        let bond = bonds.map(|bonds| BondBlocks::reserve(b, name, bonds));
         NormalBlocks { first, own, copied, comes, bond, src, dst, flood }
     }
 

@@ -286,12 +286,19 @@ pub(crate) struct BondBlocks {
 }
 
 impl BondBlocks {
-    pub(crate) fn reserve(b: &mut Builder, name: &str, bonds: &Bonding) -> BondBlocks {
+    /// Those that come before the source is looked up.
+    pub(crate) fn before_source(b: &mut Builder, name: &str, bonds: &Bonding) -> BondBlocks {
         let mut more = |what: &str| b.block(&format!("{name}_{what}"));
         let first = more("bond");
         let lock = bonds.by_source.then(|| more("locked"));
-        let moved = bonds.by_source.then(|| (more("whence"), more("moved")));
-        BondBlocks { first, lock, moved }
+        BondBlocks { first, lock, moved: None }
+    }
+
+    /// And those behind it.
+    pub(crate) fn behind_source(mut self, b: &mut Builder, name: &str) -> BondBlocks {
+        let mut more = |what: &str| b.block(&format!("{name}_{what}"));
+        self.moved = self.lock.map(|_| (more("whence"), more("moved")));
+        self
     }
 
     /// Goes on to `src`; returns where unknown sources go on instead of `dst`.

@@ -235,7 +235,7 @@ fn stations_are_learnt_at_the_bond_and_stay_when_a_member_fails() {
             bed.agent.set_normal_config(only(active(sends))).unwrap();
             bed.send(1, &unicast(1, 9).bytes());
             assert_eq!(out(&bed, &unicast(1, 9).bytes()), leaves.into_iter().collect());
-            assert_eq!(bed.agent.stations().len() > 0, true);
+            assert!(!bed.agent.stations().is_empty());
             bed.agent.poll();
         }
         assert_eq!(bed.drops(DropReason::BondDown), 1);
