@@ -118,6 +118,11 @@ fn number(key: &str, value: &str, low: u64, high: u64) -> Result<u64, SettingsEr
     value.parse().ok().filter(|n| (low..=high).contains(n)).ok_or_else(wrong)
 }
 
+/// An address as text.
+pub fn mac(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
 /// An address as six bytes in hexadecimal.
 pub fn address(text: &str) -> Option<[u8; 6]> {
     let mut mac = [0; 6];
@@ -194,7 +199,7 @@ impl Settings {
             all.insert("lacp-fallback-ab", "true".to_owned());
         }
         if let Some(id) = self.system_id {
-            all.insert("lacp-system-id", crate::show::mac(id));
+            all.insert("lacp-system-id", mac(id));
         }
         if self.system_priority != default.system_priority {
             all.insert("lacp-system-priority", self.system_priority.to_string());

@@ -2,13 +2,8 @@
 
 use crate::bond::Bond;
 use crate::lacp::{Info, Machine, Status, state};
-use crate::settings::Mode;
+use crate::settings::{Mode, mac};
 use std::fmt::Write;
-
-/// An address as text.
-pub fn mac(mac: [u8; 6]) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
-}
 
 /// The head of `bond/list`.
 pub const LIST: &str = "bond\ttype\trecircID\tmembers\n";

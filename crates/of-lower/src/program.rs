@@ -270,7 +270,11 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
 
 /// What is done to a frame before anything else.
 fn comes_in(h: &Headers) -> Vec<Op> {
-    [refuse(h)].into_iter().chain(bond::slow(h)).collect()
+    let slow = bond::is_slow(h).map(|slow| {
+        let punt = ops::punt(h, PuntReason::Control, Expr::int(0xffff, 16));
+        ops::when(slow, vec![punt, Op::Exit])
+    });
+    [refuse(h)].into_iter().chain(slow).collect()
 }
 
 /// Drops what has no Ethernet header, and fragments that are not wanted.

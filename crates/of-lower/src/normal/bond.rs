@@ -12,15 +12,12 @@
 //!
 //! Checked by: `of-pipeline`'s `tests/bonds.rs`, which compares both engines with Open vSwitch's rules.
 
-use super::config::{Bonding, PortVlans};
-use super::ids::VlanIds;
+use super::config::Bonding;
 use crate::headers::Headers;
-use crate::layout::group_of_bond;
-use crate::ops;
 use ir::builder::Builder;
 use ir::{
     ActionCall, ActionId, BinaryOp, Bits, DropReason, Expr, FieldRef, Key, KeyMatch, MatchKind, Op,
-    Pattern, PuntReason, Table, TableId, Terminator,
+    Pattern, Table, TableId, Terminator,
 };
 use std::sync::Arc;
 
@@ -56,6 +53,10 @@ pub enum Admission {
     Unmoved,
 }
 
+fn when(condition: Expr, then: Vec<Op>) -> Op {
+    Op::If { condition, then, or_else: Vec::new() }
+}
+
 fn set(meta: ir::MetaId, value: Expr) -> Op {
     Op::Assign(FieldRef::Meta(meta), value)
 }
@@ -75,14 +76,13 @@ pub(crate) fn learns(h: &Headers) -> Option<Expr> {
     slb.then(|| Expr::meta(h.slb).not().or(is_gratuitous(h)))
 }
 
-/// LACP's frames of ports that speak it are for the switch itself.
-pub(crate) fn slow(h: &Headers) -> Option<Op> {
+/// It is one of LACP's frames, of a port that speaks it; none if no port does.
+pub(crate) fn is_slow(h: &Headers) -> Option<Expr> {
     let ports = &h.bonds.as_ref()?.lacp;
     let is = |port: &u32| h.in_port().eq(Expr::int((*port).into(), 32));
     let speaks = ports.iter().map(is).reduce(Expr::or)?;
     let slow = Expr::meta(h.ether_type).eq(Expr::int(SLOW_PROTOCOLS.into(), 16));
-    let punt = ops::punt(h, PuntReason::Control, Expr::int(0xffff, 16));
-    Some(ops::when(slow.and(speaks), vec![punt, Op::Exit]))
+    Some(slow.and(speaks))
 }
 
 /// What goes before admission; `learn` makes the digest of a gratuitous ARP.
@@ -92,7 +92,7 @@ pub(crate) fn before(h: &Headers) -> Vec<Op> {
 
 /// A station that says at a port where it is holds that place against its own words come back.
 pub(crate) fn lock(h: &Headers, learn: Op) -> Op {
-    ops::when(is_gratuitous(h).and(Expr::meta(h.bundle).eq(h.in_port())), vec![learn])
+    when(is_gratuitous(h).and(Expr::meta(h.bundle).eq(h.in_port())), vec![learn])
 }
 
 /// Whether a packet's source is looked at as that of one that came back.
@@ -133,7 +133,7 @@ impl BondIds {
             flood: action(
                 "flood_bond",
                 &[("bond", 32), ("class", 32)],
-                vec![ops::when(class, send(param(0)))],
+                vec![when(class, send(param(0)))],
             ),
             down: action("bond_down", &[], vec![Op::Drop(DropReason::BondDown)]),
         }
@@ -175,9 +175,9 @@ impl BondIds {
         self.to
     }
 
-    /// What a member does with packets that come in.
-    pub fn admits(&self, bond: u32, how: Admission) -> ActionCall {
-        let bond = bits(group_of_bond(bond).0, 32);
+    /// What a member of the bond of this number does with packets that come in.
+    pub fn admits(&self, bundle: u32, how: Admission) -> ActionCall {
+        let bond = bits(bundle, 32);
         match how {
             Admission::None => ActionCall::new(self.refuse),
             Admission::All => ActionCall::with(self.enter, [bond]),
@@ -196,21 +196,13 @@ impl BondIds {
     }
 
     /// The action of a flood's bucket.
-    pub fn bucket(&self, bond: u32, class: u32) -> ActionCall {
-        ActionCall::with(self.flood, [bits(group_of_bond(bond).0, 32), bits(class, 32)])
+    pub fn bucket(&self, bundle: u32, class: u32) -> ActionCall {
+        ActionCall::with(self.flood, [bits(bundle, 32), bits(class, 32)])
     }
 
-    /// The action of a bond's slot: a packet leaves by a member, which has these VLANs, or by none.
-    pub fn slot(
-        &self,
-        ids: &VlanIds,
-        member: Option<u32>,
-        vlans: Option<&PortVlans>,
-    ) -> ActionCall {
-        match member {
-            Some(member) => ids.station(member, vlans),
-            None => ActionCall::new(self.down),
-        }
+    /// What drops a packet of a slot without a member.
+    pub(super) fn down(&self) -> ActionCall {
+        ActionCall::new(self.down)
     }
 }
 

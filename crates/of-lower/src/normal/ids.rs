@@ -64,6 +64,11 @@ impl VlanIds {
         ActionCall::with(action, [bits(port, 32), bits(own.into(), 12)])
     }
 
+    /// The action of a bond's slot: a packet leaves by a member, which has these VLANs, or by none.
+    pub fn slot(&self, member: Option<u32>, vlans: Option<&PortVlans>) -> ActionCall {
+        member.map_or_else(|| self.bonds.down(), |member| self.station(member, vlans))
+    }
+
     /// The action of a bucket: a copy to a port, for packets of a class.
     pub fn bucket(&self, port: u32, class: u32, vlans: Option<&PortVlans>) -> ActionCall {
         let (action, own) = match vlans {

@@ -1,5 +1,6 @@
 //! The switch made as a configuration wants it.
 
+use super::bonds::BondConfig;
 use super::wanted::{self, Row, Wanted, extras};
 use super::{NormalConfig, NormalRefusal};
 use crate::agent::Agent;
@@ -95,6 +96,20 @@ fn order(row: &Row) -> (u32, i32, String) {
 }
 
 impl Agent {
+    /// Bonds are these from now on; ports' VLANs and mirrors stay.
+    pub fn set_bonds(&mut self, bonds: Vec<BondConfig>) -> Result<(), NormalRefusal> {
+        let config = NormalConfig { bonds, ..self.vlans.config.clone() };
+        self.set_normal_config(config)
+    }
+
+    /// Bytes that each slot of a bond has sent, if it balances.
+    pub fn bond_slot_bytes(&self, place: u32) -> Option<Vec<u64>> {
+        let counters: &Vec<CounterId> = self.vlans.slots.get(&place)?;
+        let reader = self.env.switch.counters();
+        let bytes = |counter: &CounterId| reader.read(counter.0).map_or(0, |value| value.bytes);
+        Some(counters.iter().map(bytes).collect())
+    }
+
     /// What NORMAL and mirrors are told.
     pub fn normal_config(&self) -> &NormalConfig {
         &self.vlans.config

@@ -7,6 +7,8 @@
 //! | module | holds |
 //! |---|---|
 //! | `bonds` | several ports as one |
+//! | `bundles` | which ports belong to which bond |
+//! | `bond_rows` | what tables and groups hold for bonds |
 //! | `wanted` | what tables and groups hold for a configuration, and these ports |
 //! | `install` | the switch made so |
 //!
@@ -14,7 +16,9 @@
 //! port was learnt since the port's VLANs changed last. A change is one version of the switch, but for stations, which
 //! are forgotten before.
 
+mod bond_rows;
 pub mod bonds;
+mod bundles;
 mod install;
 mod wanted;
 

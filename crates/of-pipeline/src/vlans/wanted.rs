@@ -94,7 +94,7 @@ impl Wanted {
         wanted.mirrored(config, ports, layout);
         wanted.floods(config, ports, layout);
         wanted.bonds(config, layout, hashes);
-        hashes.keep(config);
+        hashes.keep(&config.bonds);
         wanted
     }
 
@@ -262,7 +262,7 @@ impl Floods<'_> {
         if fresh {
             let config = self.config;
             let bucket = |port| match bond_of_bundle(port) {
-                Some(bond) => self.layout.vlans.bonds.bucket(bond, class),
+                Some(_) => self.layout.vlans.bonds.bucket(port, class),
                 None => self.layout.vlans.bucket(port, class, vlans(config, port)),
             };
             let buckets = &mut wanted.groups.entry(group).or_default().buckets;
