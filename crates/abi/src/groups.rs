@@ -41,8 +41,8 @@ pub mod chunk {
     pub const COUNTER: i32 = 8;
     /// Bytes from one bucket to the next.
     pub const STRIDE: i32 = 12;
-    /// Not 0: weights of buckets differ.
-    pub const WEIGHTED: i32 = 16;
+    /// How the hash chooses one of the buckets, of [`super::draws`].
+    pub const DRAWS: i32 = 16;
     /// The first bucket.
     pub const FIRST: i32 = 24;
 }
@@ -76,6 +76,16 @@ pub mod kind {
     pub const SELECT: u32 = 2;
     /// Code leaves it.
     pub const LEFT: u32 = u32::MAX;
+}
+
+/// How a hash chooses a bucket.
+pub mod draws {
+    /// Each draws; weights are equal.
+    pub const EQUALLY: u32 = 0;
+    /// Each draws by its weight.
+    pub const BY_WEIGHT: u32 = 1;
+    /// It is the place of one, modulo their number.
+    pub const SLOTS: u32 = 2;
 }
 
 /// Ports have numbers below this, but for the last ([`NO_PORT`]), or code does not know whether they are live.

@@ -18,6 +18,7 @@
 //!
 //! In: [`config::Options`]. Out: a switch that runs until a signal ends it, and answers at its socket meanwhile.
 
+pub mod bonds;
 mod bounds;
 pub mod bridges;
 pub mod client;

@@ -189,9 +189,11 @@ impl Starting<'_> {
     /// As the only one.
     fn start(&self, begun: Box<dyn Begun + '_>) -> Result<Ready, Failure> {
         // No packet passes before its port's VLANs are known.
-        let waits = !self.config.vlans.is_empty()
-            || !self.config.mirrors.is_empty()
-            || self.config.learning != Learning::default();
+        let config = self.config;
+        let waits = !config.vlans.is_empty()
+            || !config.mirrors.is_empty()
+            || !config.bonds.is_empty()
+            || config.learning != Learning::default();
         if waits {
             self.switch.set_receiving(false);
         }

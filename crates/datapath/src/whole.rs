@@ -5,7 +5,7 @@
 //! made on a control core, as is that of many actions that are new; until then the interpreter runs what is left. Code
 //! of a few actions is made while the transaction waits.
 
-use ir::{Action, ActionId, Expr, Group, GroupId, GroupKind, Program};
+use ir::{Action, ActionId, Expr, Group, GroupId, Program};
 use jit::whole::{Code, Compiler, Parts};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -143,7 +143,7 @@ impl Whole {
 
     /// This group is another one now.
     pub(crate) fn set_group(&mut self, id: GroupId, group: Option<&Arc<Group>>) {
-        let hash = group.filter(|group| group.kind == GroupKind::Select).map(|group| &group.hash);
+        let hash = group.filter(|group| group.kind.hashes()).map(|group| &group.hash);
         let at = |inputs: &Arc<[Expr]>| inputs.as_ptr() as usize;
         let old = match hash {
             Some(inputs) => {
@@ -260,7 +260,7 @@ impl Whole {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ir::CounterId;
+    use ir::{CounterId, GroupKind};
 
     #[test]
     fn code_is_wanted_for_each_hash_once() {

@@ -450,6 +450,9 @@ fn groups_are_data_of_the_code() {
     bed.apply(&[group(Select, vec![bucket(None, 1, out(&bed, 9))], hash.clone())]);
     assert_eq!(bed.send(1), Some(vec![9]));
     let code = bed.engine.code().unwrap().clone();
+    let slots = [5, 5].map(|port| bucket(Some(1000), 0, out(&bed, port)));
+    bed.apply(&[group(ir::GroupKind::Slots, slots.to_vec(), hash.clone())]);
+    assert_eq!(bed.send(1), Some(vec![5]), "a slot is taken whether it is live or not");
     let one = bucket(None, 0, out(&bed, 7));
     bed.apply(&[group(Indirect, vec![one.clone()], Vec::new())]);
     assert_eq!(bed.send(1), Some(vec![7]));
@@ -473,8 +476,8 @@ fn groups_are_data_of_the_code() {
     bed.apply(&[Update::RemoveGroup(ir::GroupId(5))]);
     assert_eq!(bed.send(4), Some(vec![]));
     assert!(Arc::ptr_eq(bed.engine.code().unwrap(), &code), "code was made anew");
-    assert_eq!(bed.arena.read(41).unwrap().packets, 8);
-    assert_eq!(bed.arena.read(40).unwrap().packets, 9);
+    assert_eq!(bed.arena.read(41).unwrap().packets, 9);
+    assert_eq!(bed.arena.read(40).unwrap().packets, 10);
 }
 
 /// Without time to compile, what is new to groups is left to others until there is code.

@@ -12,6 +12,9 @@
 //! position + 1) / 2^64`; logarithms have 16 binary places, in integers, so that every engine and
 //! machine chooses alike. Ties go to the greater `u`, then to the earlier bucket.
 //!
+//! `Slots` takes the bucket at the place that the same hash says, modulo their number: who holds the group decides for
+//! each slot, as a bond does that moves some of its packets from one port to another.
+//!
 //! Cost: a hash of the inputs, and for each live bucket 16 multiplications.
 
 use crate::context::Context;
@@ -53,6 +56,12 @@ impl<'a> Run<'a> {
                 self.env(context, &[]).concat(&group.hash, self.emitted, true);
                 let hash = crc32c(&[self.emitted]);
                 self.select(hash, &group.buckets).map(Some)
+            }
+            GroupKind::Slots => {
+                self.env(context, &[]).concat(&group.hash, self.emitted, true);
+                let hash = crc32c(&[self.emitted]) as usize;
+                let slot = hash.checked_rem(group.buckets.len());
+                slot.map(|at| Some((at, &group.buckets[at])))
             }
         };
         match chosen {

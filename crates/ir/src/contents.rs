@@ -93,6 +93,16 @@ pub enum GroupKind {
     Indirect,
     /// One copy to the first live bucket.
     FastFailover,
+    /// One copy to the bucket whose place is the hash of [`Group::hash`], modulo their number; whether it is live is of
+    /// no interest.
+    Slots,
+}
+
+impl GroupKind {
+    /// A hash of the packet chooses the bucket.
+    pub fn hashes(self) -> bool {
+        matches!(self, GroupKind::Select | GroupKind::Slots)
+    }
 }
 
 /// One bucket of a group: an action for its copy, which ends with it.
@@ -120,7 +130,7 @@ pub struct Group {
     pub kind: GroupKind,
     /// Buckets in order.
     pub buckets: Vec<Bucket>,
-    /// Inputs of the hash that selects (`Select` only). Groups that share them cost the engines least.
+    /// Inputs of the hash that selects (`Select` and `Slots` only). Groups that share them cost the engines least.
     pub hash: Arc<[Expr]>,
     /// Counts the packets that reach the group.
     pub counter: CounterId,

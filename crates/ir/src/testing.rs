@@ -859,6 +859,7 @@ impl Maker {
                     GroupKind::Select,
                     GroupKind::Indirect,
                     GroupKind::FastFailover,
+                    GroupKind::Slots,
                 ]);
                 let n = if kind == GroupKind::Indirect { 1 } else { self.rng.below(4) };
                 let buckets = (0..n)

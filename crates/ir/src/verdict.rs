@@ -79,6 +79,9 @@ reasons! {
         MirrorPort = "mirror_port", "NORMAL: it came in by a mirror's port.";
         Policed = "policed", "The port receives more than its ingress policing allows.";
         ProtectedPort = "protected_port", "It came in by a protected port, and only others of these would have got it.";
+        BondMember = "bond_member", "NORMAL: it came in by a bond's member that takes no such frames.";
+        BondReflected = "bond_reflected", "NORMAL: it came in by a bond that balances by source, and its source is elsewhere.";
+        BondDown = "bond_down", "NORMAL: it was for a bond of which no member is enabled.";
     }
 }
 

@@ -11,7 +11,7 @@
 //! Cost: a change, the group's buckets, and those of groups that watch others.
 //! Checked by: the tests below; `tests/differential.rs`.
 
-use abi::groups::{GroupSlot, NO_PORT, chunk, group_hash, kind};
+use abi::groups::{GroupSlot, NO_PORT, chunk, draws, group_hash, kind};
 use abi::{BUCKETS_MAX, Live};
 use ir::{ActionId, Bucket, Expr, Group, GroupId, GroupKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -88,7 +88,7 @@ impl Groups {
                     None => self.actions.push(Used { what: action, users: 1 }),
                 }
             }
-            if group.kind == GroupKind::Select {
+            if group.kind.hashes() {
                 match self.hash_of(group) {
                     Some(at) => self.hashes[at].users += 1,
                     None if self.hashes.len() < HASHES_MAX => {
@@ -140,7 +140,7 @@ impl Groups {
 
     fn hash_of(&self, group: &Group) -> Option<usize> {
         let is = |used: &Used<Arc<[Expr]>>| used.what[..] == group.hash[..];
-        self.hashes.iter().position(is).filter(|_| group.kind == GroupKind::Select)
+        self.hashes.iter().position(is).filter(|_| group.kind.hashes())
     }
 
     /// What code reads of a group.
@@ -153,12 +153,12 @@ impl Groups {
         let buckets: Vec<(u32, &Bucket)> = match group.kind {
             GroupKind::Indirect => numbered.take(1).collect(),
             GroupKind::Select => numbered.filter(|(_, bucket)| bucket.weight > 0).collect(),
-            GroupKind::All | GroupKind::FastFailover => numbered.collect(),
+            GroupKind::All | GroupKind::FastFailover | GroupKind::Slots => numbered.collect(),
         };
         let kind = match group.kind {
             GroupKind::All | GroupKind::Indirect => kind::ALL,
             GroupKind::FastFailover => kind::FAST_FAILOVER,
-            GroupKind::Select => match self.hash_of(group) {
+            GroupKind::Select | GroupKind::Slots => match self.hash_of(group) {
                 Some(at) => kind::SELECT + at as u32,
                 None => return left(),
             },
@@ -175,17 +175,23 @@ impl Groups {
         let watches_at = 8 * (head + buckets.len() * stride);
         let first = buckets.first().map_or(0, |(_, bucket)| bucket.weight);
         let differ = buckets.iter().any(|(_, bucket)| bucket.weight != first);
+        let draws = match group.kind {
+            GroupKind::Slots => draws::SLOTS,
+            _ if differ => draws::BY_WEIGHT,
+            _ => draws::EQUALLY,
+        };
+        let watches = kind != kind::ALL && group.kind != GroupKind::Slots;
         let mut out = vec![
             two(kind, buckets.len() as u32),
             two(group.counter.0, 8 * stride as u32),
-            two(differ.into(), 0),
+            two(draws, 0),
         ];
         for (place, bucket) in &buckets {
             let end = out.len() + stride;
             let action = bucket.action.action;
             let variant = self.actions.iter().position(|used| used.what == action);
             let before = ports.len();
-            if kind != kind::ALL {
+            if watches {
                 let mut steps = STEPS_MAX;
                 match watched(&self.groups, bucket, 0, &mut steps, &mut ports) {
                     None => return left(),

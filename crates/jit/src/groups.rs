@@ -7,7 +7,7 @@
 //!
 //! Of the buckets of a select group the one wins that draws the least number ([`interp`]'s `group`). Where weights are
 //! equal that is the one with the greatest fraction; else logarithms decide, by a table, and where two are
-//! too close for that, as exactly as the interpreter's.
+//! too close for that, as exactly as the interpreter's. Of a group of slots, the hash is the place of one.
 //!
 //! Bails out: a group inside of too many others, or one that the data leaves; an action or a hash that is new.
 //! Cost: a bucket, about thirty instructions beside its action; a hash, four for each byte; a draw, ten, by weights thirty.
@@ -19,7 +19,7 @@ use crate::unit::NO_ACTION;
 use crate::value::{Base, Val, load_words};
 use abi::groups::{
     GROUP_HASH, HASHED_MAX, LIVE_PORTS, LOG_BITS, LOG_PLACES, bucket, chunk, crc_of_zeros, crcs,
-    kind,
+    draws, kind,
 };
 use abi::{COUNTED, COUNTED_MAX, offset};
 use cranelift_codegen::ir::{Block, InstBuilder, JumpTableData, Value, condcodes::IntCC, types};
@@ -303,6 +303,19 @@ impl Gen<'_, '_> {
         let Some(hashed) = hashed else { return };
         self.enter(hashed);
         let hash = self.b.use_var(hash);
+        let draws = self.b.ins().load(types::I32, trusted(), group, chunk::DRAWS);
+        let slots = self.b.ins().icmp_imm_u(IntCC::Equal, draws, i64::from(draws::SLOTS));
+        let (slot, drawn) = (self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(slots, slot, &[], drawn, &[]);
+        // A group without buckets was left before.
+        self.enter(slot);
+        let buckets = self.b.ins().uload32(trusted(), group, chunk::BUCKETS);
+        let place = self.b.ins().urem(hash, buckets);
+        let bytes = self.b.ins().imul(place, stride);
+        let one = self.b.ins().iadd(first, bytes);
+        self.b.def_var(at, one);
+        self.b.ins().jump(chosen, &[]);
+        self.enter(drawn);
         let hash = self.b.ins().ishl_imm_u(hash, 32);
         let mut var = |ty| self.b.declare_var(ty);
         let i64 = types::I64;
@@ -311,10 +324,9 @@ impl Gen<'_, '_> {
             self.set_known(var, 0);
         }
         self.b.def_var(at, first);
-        let weighted = self.b.ins().load(types::I32, trusted(), group, chunk::WEIGHTED);
         let (equal, differ, done) =
             (self.b.create_block(), self.b.create_block(), self.b.create_block());
-        self.b.ins().brif(weighted, differ, &[], equal, &[]);
+        self.b.ins().brif(draws, differ, &[], equal, &[]);
         for (block, weighted) in [(equal, false), (differ, true)] {
             self.enter(block);
             let (head, live, next) =

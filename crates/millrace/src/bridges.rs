@@ -1,14 +1,15 @@
 //! `millrace bridge`, `port`, `stations`: bridges and their ports, shown and changed while packets pass.
 
 use crate::cli::{
-    BridgeCommand, BridgeOptions, MirrorCommand, MirrorOptions, NewBridge, PortCommand,
-    PortOptions, StationsOptions,
+    BondCommand, BondOptions, BridgeCommand, BridgeOptions, MirrorCommand, MirrorOptions,
+    NewBridge, PortCommand, PortOptions, StationsOptions,
 };
 use crate::show::show;
-use control::bridges::{Mirror, Vlan};
+use control::bridges::{Bond, Mirror, Vlan};
 use control::client::ask;
 use control::failure::Failure;
 use control::port_kinds;
+use control::verbs::bond::Bonds;
 use control::verbs::bridge::{Bridge, New};
 use control::verbs::mirror::Mirrors;
 use control::verbs::port::{Ports, number_of};
@@ -96,6 +97,21 @@ pub(crate) fn mirror(options: MirrorOptions) -> Result<(), Failure> {
         }
     };
     show::<Mirrors>(ask(options.to.whom(), &question)?, options.json)
+}
+
+/// `millrace bond`.
+pub(crate) fn bond(options: BondOptions) -> Result<(), Failure> {
+    let question = match options.command {
+        None | Some(BondCommand::Show) => Bonds::default(),
+        Some(BondCommand::Add { bonds }) => {
+            for text in &bonds {
+                text.parse::<Bond>().map_err(|e| Failure::Usage(e.to_string()))?;
+            }
+            Bonds { add: bonds, ..Bonds::default() }
+        }
+        Some(BondCommand::Remove { bonds }) => Bonds { remove: bonds, ..Bonds::default() },
+    };
+    show::<Bonds>(ask(options.to.whom(), &question)?, options.json)
 }
 
 /// `millrace stations`.

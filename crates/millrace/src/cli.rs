@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Port(PortOptions),
     /// Show, add or remove the mirrors of a running process's bridges
     Mirror(MirrorOptions),
+    /// Show, add or remove the bonds of a running process's bridges
+    Bond(BondOptions),
     /// Show or forget the addresses that NORMAL has learnt
     Stations(StationsOptions),
     /// Show, forget, export or import the connections that a running switch knows
@@ -306,6 +308,38 @@ pub(crate) enum MirrorCommand {
         /// By name
         #[arg(required = true, value_name = "MIRROR")]
         mirrors: Vec<String>,
+    },
+}
+
+/// `millrace bond`.
+#[derive(Args, Debug)]
+pub(crate) struct BondOptions {
+    /// What to do; without it, show
+    #[command(subcommand)]
+    pub(crate) command: Option<BondCommand>,
+    /// One JSON object on standard output
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) to: To,
+}
+
+/// What to do with bonds.
+#[derive(Subcommand, Debug)]
+pub(crate) enum BondCommand {
+    /// Show the bonds of the bridge that is named, or of all, with their active members
+    Show,
+    /// Add bonds, while packets pass
+    Add {
+        /// NAME,members=PORT,PORT, with mode=, lacp=, updelay=, downdelay=, and keys of bond- and lacp-
+        #[arg(required = true, value_name = "NAME,WORD...")]
+        bonds: Vec<String>,
+    },
+    /// Remove bonds; their ports are ports as any other then
+    Remove {
+        /// By name
+        #[arg(required = true, value_name = "BOND")]
+        bonds: Vec<String>,
     },
 }
 

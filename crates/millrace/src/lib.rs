@@ -74,6 +74,7 @@ pub fn main() -> ExitCode {
         cli::Command::Bridge(options) => bridges::bridge(options),
         cli::Command::Port(options) => bridges::port(options),
         cli::Command::Mirror(options) => bridges::mirror(options),
+        cli::Command::Bond(options) => bridges::bond(options),
         cli::Command::Stations(options) => bridges::stations(options),
         cli::Command::Queue(options) => queue::queue(options),
         cli::Command::Conntrack(options) => conntrack::conntrack(options),

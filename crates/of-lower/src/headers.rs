@@ -7,7 +7,7 @@
 //! Stacks have more room than the parser fills ([`VLAN_PARSED`], [`MPLS_PARSED`]): the rest is for
 //! tags pushed by one pass. Deeper tags than the parser takes stay in the payload, untouched.
 
-use super::normal::config::{Extras, MIRRORS_MAX, Mirror, VlanSet};
+use super::normal::config::{Bonding, Extras, MIRRORS_MAX, Mirror, VlanSet};
 use super::normal::port_set::PortSet;
 use super::slots::Slots;
 use contract::ct as tracker;
@@ -175,6 +175,12 @@ headers! {
     flood_vlans: VlanSet,
     /// NORMAL forwards frames to addresses that are reserved for bridges.
     forwards_bpdu: bool,
+    /// Under NORMAL where there are bonds: the port that the packet came in by, or its bond.
+    bundle: MetaId,
+    /// It came in by a bond that balances by source.
+    slb: MetaId,
+    /// What the program has for bonds.
+    bonds: Option<Arc<Bonding>>,
     /// The program's mirrors.
     mirrors: Arc<[Mirror]>,
     /// The counters of mirrors.
@@ -381,6 +387,8 @@ impl Headers {
         let mirrored = b.meta("of.mirrored", 32);
         let flood_class = b.meta("of.flood_class", 32);
         let tag_pushed = b.meta("of.tag_pushed", 1);
+        let bundle = b.meta("of.bundle", 32);
+        let slb = b.meta("of.slb", 1);
         let kept_queue = b.meta("of.kept_queue", 32);
         let withheld = b.meta("of.withheld", 1);
         let mirror_counter = match mirrors.is_empty() {
@@ -532,6 +540,9 @@ impl Headers {
             protected: extras.protected.clone(),
             flood_vlans: extras.flood_vlans.clone(),
             forwards_bpdu: extras.forwards_bpdu,
+            bundle,
+            slb,
+            bonds: extras.bonds.clone(),
             mirrors,
             mirror_counter,
             vlan_tags: extras.tags().unwrap_or(0),
@@ -544,6 +555,14 @@ impl Headers {
     pub fn in_port(&self) -> Expr {
         let real = Expr::meta(ir::program::intrinsic::IN_PORT);
         Expr::binary(ir::BinaryOp::Xor, real, Expr::meta(self.in_port_changed))
+    }
+
+    /// Under NORMAL: that port, or the bond that it is a member of.
+    pub(super) fn bundle(&self) -> Expr {
+        match self.bonds {
+            Some(_) => Expr::meta(self.bundle),
+            None => self.in_port(),
+        }
     }
 
     /// The same field of the `i`-th element of the stack.

@@ -1,7 +1,7 @@
 //! The ids of the program's parts, and conventions about them.
 
 use super::headers::Headers;
-use super::normal::config::{MIRRORS_MAX, PortVlans};
+use super::normal::config::{BONDS_MAX, MIRRORS_MAX, PortVlans};
 use super::normal::ids::VlanIds;
 use super::slots::Slots;
 use ir::{
@@ -22,11 +22,23 @@ pub const GROUP_FLOOD: GroupId = GroupId(0xffff_ff02);
 /// The first group of ports under NORMAL where ports have VLANs: those that packets of a VLAN are flooded to.
 const FIRST_FLOOD: u32 = 0xffff_ff03;
 /// So many groups are there for that; more classes of packets than groups share them.
-pub const FLOOD_GROUPS: u32 = u32::MAX - FIRST_FLOOD - MIRRORS_MAX as u32;
+pub const FLOOD_GROUPS: u32 = FIRST_BOND - FIRST_FLOOD;
+/// The first group of a bond, which is its number under NORMAL as well, and no port's.
+const FIRST_BOND: u32 = u32::MAX - MIRRORS_MAX as u32 - BONDS_MAX as u32;
 
 /// The group of this number among those of NORMAL's VLANs.
 pub fn group_of_flood(number: u32) -> GroupId {
     GroupId(FIRST_FLOOD + number % FLOOD_GROUPS)
+}
+
+/// The group of what a bond sends, by its place among bonds.
+pub fn group_of_bond(bond: u32) -> GroupId {
+    GroupId(FIRST_BOND + bond % BONDS_MAX as u32)
+}
+
+/// The place of the bond that has this number under NORMAL, if it is not a port's.
+pub fn bond_of_bundle(bundle: u32) -> Option<u32> {
+    bundle.checked_sub(FIRST_BOND).filter(|bond| (*bond as usize) < BONDS_MAX)
 }
 
 /// The group of a mirror's copies to a VLAN.
@@ -136,8 +148,8 @@ pub struct Layout {
     pub normal_dst: TableId,
     /// The first of the tables of conjunctive flows, one for each flow table.
     pub(super) first_conjunctive: TableId,
-    /// The digest that an unknown source makes: vlan (12 bits, 0 untagged), address (48), port
-    /// (32).
+    /// The digest that an unknown source makes: vlan (12 bits, 0 untagged), address (48), port or bond
+    /// (32), and whether the packet says where the source is: a gratuitous ARP (1).
     pub learn: DigestId,
     /// The digest of `learn`: which one (32 bits), then [`LEARN_VALUES`] values of the packet.
     pub learn_entry: DigestId,
@@ -230,7 +242,11 @@ impl Layout {
         port: u32,
         vlans: Option<&PortVlans>,
     ) -> (Box<[KeyMatch]>, ActionCall) {
-        (exact(&[(vlan.into(), 12), (mac, 48)]), self.vlans.station(port, vlans))
+        let action = match bond_of_bundle(port) {
+            Some(_) => self.vlans.bonds.station(port),
+            None => self.vlans.station(port, vlans),
+        };
+        (exact(&[(vlan.into(), 12), (mac, 48)]), action)
     }
 
     /// Members of [`Layout::drop_fragments`] for `OFPC_FRAG_DROP` or `OFPC_FRAG_NORMAL`.

@@ -26,6 +26,7 @@ use super::fields;
 use super::headers::Headers;
 use super::layout::{LEARN_VALUES, Layout};
 use super::normal::blocks::{Behind, NormalBlocks, StationTables};
+use super::normal::bond;
 use super::normal::config::Extras;
 use super::normal::ids::VlanIds;
 use super::normal::protected::drop_withheld;
@@ -77,7 +78,7 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
     checksums::declare(b, &h);
     let tables = u32::from(config.tables.max(1));
 
-    let learn = b.digest("learn", &[("vlan", 12), ("mac", 48), ("port", 32)]);
+    let learn = b.digest("learn", &[("vlan", 12), ("mac", 48), ("port", 32), ("arp", 1)]);
     let values: Vec<String> = (0..LEARN_VALUES).map(|i| format!("v{i}")).collect();
     let mut columns = vec![("learn", 32)];
     columns.extend(values.iter().map(|name| (name.as_str(), 128)));
@@ -105,20 +106,21 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
     let station = Expr::Field(h.eth_src).slice(40, 40).eq(Expr::int(0, 1));
     let ordinary = Expr::binary(BinaryOp::Lt, in_port(), Expr::int(PortNo::MAX.0.into(), 32))
         .or(in_port().eq(Expr::int(PortNo::LOCAL.0.into(), 32)));
-    let learn_source = b.action(
-        "learn",
-        &[],
-        vec![Op::If {
-            condition: station.and(ordinary),
-            then: vec![Op::Digest {
-                digest: learn,
-                args: vec![vlan(), Expr::Field(h.eth_src), in_port()],
-            }],
-            or_else: Vec::new(),
-        }],
-    );
+    let digest = |arp| Op::Digest {
+        digest: learn,
+        args: vec![vlan(), Expr::Field(h.eth_src), h.bundle(), arp],
+    };
+    let arp = match h.bonds.as_ref().is_some_and(|bonds| bonds.by_source) {
+        true => bond::is_gratuitous(&h),
+        false => Expr::bool(false),
+    };
+    let any_source = station.clone().and(ordinary.clone());
+    let learn_any = ops::when(any_source.clone(), vec![digest(Expr::bool(false))]);
+    let learn_arp = ops::when(any_source.clone(), vec![digest(Expr::bool(true))]);
+    let learns = bond::learns(&h).into_iter().fold(any_source, Expr::and);
+    let learn_source = b.action("learn", &[], vec![ops::when(learns, vec![digest(arp)])]);
 
-    let mut vlan_ids = VlanIds::declare(b, &h, extras, known, output);
+    let mut vlan_ids = VlanIds::declare(b, &h, extras, (known, output), learn_any);
     let vlans = extras.tags().is_some();
     let key = fields::key(&h);
     for n in 0..tables {
@@ -152,7 +154,7 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
     let src_key = vec![
         exact("vlan", vlan(), 12),
         exact("eth_src", Expr::Field(h.eth_src), 48),
-        exact("in_port", in_port(), 32),
+        exact("in_port", h.bundle(), 32),
     ];
     let normal_src = normal_table("normal_src", src_key, vec![known], learn_source);
     let dst_key = vec![exact("vlan", vlan(), 12), exact("eth_dst", Expr::Field(h.eth_dst), 48)];
@@ -163,7 +165,7 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
         unknown = known;
     }
     let normal_dst = normal_table("normal_dst", dst_key, sends, unknown);
-    let stations = StationTables { src: normal_src, dst: normal_dst };
+    let stations = StationTables { src: normal_src, dst: normal_dst, learn_arp };
 
     let first_conjunctive = TableId(normal_dst.0 + 1);
     for n in 0..tables {
@@ -193,7 +195,7 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
 
     for n in 0..tables {
         // Only the first table sees frames that just came in.
-        let ops = if n == 0 { vec![refuse(&h)] } else { Vec::new() };
+        let ops = if n == 0 { comes_in(&h) } else { Vec::new() };
         let apply = |table| Terminator::Apply {
             table,
             hit: action_set,
@@ -208,13 +210,13 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
         // A packet comes in once, whatever tables it is resubmitted to.
         let (condition, then) = (Expr::meta(h.entered), h.table_block(0));
         let end = Terminator::If { condition, then, or_else: mirrors };
-        b.set_block(first, vec![refuse(&h)], end);
+        b.set_block(first, comes_in(&h), end);
         let entered = Op::Assign(FieldRef::Meta(h.entered), Expr::bool(true));
         let end = Terminator::Apply { table, hit: then, miss: then, by_action: Vec::new() };
         b.set_block(mirrors, vec![entered], end);
     }
     let behind = Behind { set: action_set, end, copy: copy.first };
-    tail.fill_tail(b, &h, stations, &vlan_ids, behind);
+    tail.fill_tail(b, &h, &stations, &vlan_ids, behind);
     let empty = Expr::meta(slots.present).eq(Expr::int(0, 64));
     b.set_block(
         action_set,
@@ -232,7 +234,7 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
     };
     let nothing_sent: Vec<Op> = withheld.into_iter().chain([suppressed]).collect();
     b.set_block(end, nothing_sent.clone(), Terminator::Exit);
-    copy.fill(b, &h, stations, &vlan_ids, done);
+    copy.fill(b, &h, &stations, &vlan_ids, done);
     b.set_block(done, nothing_sent, Terminator::Exit);
     b.set_block(nowhere, Vec::new(), Terminator::Exit);
 
@@ -267,6 +269,15 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
         slots,
     };
     (program, layout)
+}
+
+/// What is done to a frame before anything else.
+fn comes_in(h: &Headers) -> Vec<Op> {
+    let slow = bond::is_slow(h).map(|slow| {
+        let punt = ops::punt(h, PuntReason::Control, Expr::int(0xffff, 16));
+        ops::when(slow, vec![punt, Op::Exit])
+    });
+    [refuse(h)].into_iter().chain(slow).collect()
 }
 
 /// Drops what has no Ethernet header, and fragments that are not wanted.

@@ -66,6 +66,9 @@ pub enum AgentError {
     Refused(#[from] Refusal),
 }
 
+/// Takes a frame of a protocol that the switch itself speaks: the port that it came in by, and its bytes. It must not wait.
+pub type ProtocolFrames = Box<dyn Fn(u32, &[u8]) + Send>;
+
 /// The OpenFlow agent of one switch.
 pub struct Agent {
     pub(crate) env: Env,
@@ -82,6 +85,8 @@ pub struct Agent {
     pub(crate) triggers: Triggers,
     pub(crate) learning: Learning,
     pub(crate) outbox: Outbox,
+    /// Who takes frames of protocols that the switch itself speaks.
+    protocols: Option<ProtocolFrames>,
     /// A packet has asked for something that those behind it should find.
     hurries: bool,
 }
@@ -126,6 +131,7 @@ impl Agent {
             triggers: Triggers::default(),
             learning: Learning::default(),
             outbox: Outbox::default(),
+            protocols: None,
             hurries: false,
         };
         reflection::check(&agent.stores.synchronised, &agent.stores.rules(&agent.env))?;
@@ -179,6 +185,19 @@ impl Agent {
     /// The stations that NORMAL knows.
     pub fn stations(&self) -> &Stations {
         &self.stations
+    }
+
+    /// Frames of LACP that came in by members of bonds go there from now on.
+    pub fn set_protocol_frames(&mut self, take: ProtocolFrames) {
+        self.protocols = Some(take);
+    }
+
+    fn protocol_frame(&self, punt: &switch::Punt) {
+        let in_port = of_lower::PuntArgs::read(&punt.args).in_port;
+        match &self.protocols {
+            Some(take) => take(in_port, &punt.bytes),
+            None => self.env.switch.tally("protocol_frames_untaken", 1),
+        }
     }
 
     /// Forgets the stations that NORMAL knows; says how many there were.
@@ -346,6 +365,9 @@ impl Agent {
     /// ([`Switch::next_message`]); the next [`poll`](Self::poll) tells what came of it.
     pub fn receive(&mut self, message: switch::Message) {
         match message {
+            switch::Message::Punt(punt) if punt.reason == ir::PuntReason::Control => {
+                self.protocol_frame(&punt);
+            }
             switch::Message::Punt(punt) => {
                 let event = self.packet_in(punt);
                 self.outbox.extend(event);

@@ -12,7 +12,11 @@
 //! most, dealt fairly among the ports that ask; beyond it they are not learnt, and traffic to them
 //! floods. Both are counted (`stations_evicted`, `stations_not_learnt`).
 //!
-//! Invariants: a station has exactly one entry in each of the two tables; `behind` and `sizes` hold
+//! Ports that are bonded are one place, the bond's number. What a bond that balances by source sends may come back by
+//! another member; so that it is not learnt there, all stations are in a third table while there is such a bond, and one
+//! that said by a gratuitous ARP where it is stays there for [`LOCKED_NS`].
+//!
+//! Invariants: a station has exactly one entry in each of the tables; `behind` and `sizes` hold
 //! exactly the stations that are known.
 //! Bounded by the tables' capacity.
 
@@ -24,6 +28,8 @@ pub use crate::vlans::AGEING_S;
 use crate::vlans::NormalConfig;
 use hashbrown::HashMap;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Update};
+use of_lower::Layout;
+use of_lower::normal::bond::moved_matches;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use switch::{FairLimit, Switch};
@@ -35,6 +41,8 @@ const EVICTIONS_AT_ONCE: u64 = 512;
 const CHANCES: usize = 8;
 /// That stations give way is said again after so long.
 const FULL_AGAIN_NS: u64 = 60_000_000_000;
+/// A station that said by ARP where it is stays there for so long, whatever comes back by a bond.
+const LOCKED_NS: u64 = 5_000_000_000;
 
 /// A station's VLAN (0 untagged) and address.
 type Place = (u16, u64);
@@ -44,6 +52,10 @@ struct Station {
     port: u32,
     source: EntryId,
     destination: EntryId,
+    /// That it is known, for bonds whose own packets may come back.
+    known: Option<EntryId>,
+    /// It has said at a port where it is: until then no bond is believed that says otherwise.
+    locked_ns: u64,
     /// Its place among those of its port.
     turn: u64,
     /// When it was learnt or, if it was looked at since, when its last packet had come.
@@ -77,21 +89,27 @@ impl Stations {
         self.known.is_empty()
     }
 
-    /// Where a station is: its port.
+    /// The port, or a bond's first member.
+    fn shown(&self, bundle: u32) -> u32 {
+        let bond = self.vlans.bond(bundle);
+        bond.and_then(|bond| bond.members.keys().next().copied()).unwrap_or(bundle)
+    }
+
+    /// Where a station is: its port, or its bond's first one.
     pub fn port(&self, vlan: u16, mac: u64) -> Option<u32> {
-        self.known.get(&(vlan, mac)).map(|s| s.port)
+        self.known.get(&(vlan, mac)).map(|s| self.shown(s.port))
     }
 
     /// All stations: VLAN, address, port.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64, u32)> {
-        self.known.iter().map(|((vlan, mac), s)| (*vlan, *mac, s.port))
+        self.known.iter().map(|((vlan, mac), s)| (*vlan, *mac, self.shown(s.port)))
     }
 
     /// The same, and when the last packet of each had come, by the clock of the switch that they are at.
     pub fn seen(&self, switch: &Switch) -> impl Iterator<Item = (u16, u64, u32, u64)> {
         self.known.iter().map(|((vlan, mac), s)| {
             let used_ns = switch.counter(s.source.0).last_used_ns.unwrap_or(0);
-            (*vlan, *mac, s.port, used_ns.max(s.seen_ns))
+            (*vlan, *mac, self.shown(s.port), used_ns.max(s.seen_ns))
         })
     }
 
@@ -181,19 +199,41 @@ fn entry(
     })
 }
 
+/// A station is not one of those that a bond's own packets may come from.
+fn forget_known(tx: &mut Batch<'_>, layout: &Layout, station: &Station) {
+    if let (Some(id), Some(table)) = (station.known, layout.vlans.bonds.moved) {
+        tx.push(Update::Delete(table, id));
+        tx.spend(id.0);
+    }
+}
+
 impl Stations {
     /// A digest came: a packet of an unknown source.
     pub(crate) fn learn(&mut self, env: &Env, stage: &mut Stage, args: &[Bits]) {
         let at = |i: usize| args.get(i).map_or(0, Bits::low_u64);
-        let (vlan, mac, port) = (at(0) as u16, at(1), at(2) as u32);
-        // A digest may be older than the port's going down.
-        if !env.switch.port(port).is_some_and(|view| view.is_live()) || self.vlans.is_mirrors(port)
-        {
+        let (vlan, mac, port, arp) = (at(0) as u16, at(1), at(2) as u32, at(3) == 1);
+        let bonded = self.vlans.bond(port).is_some();
+        // A digest may be older than the port's going down, or its coming to a bond.
+        let live = || env.switch.port(port).is_some_and(|view| view.is_live());
+        let alone = || !self.vlans.is_mirrors(port) && self.vlans.bond_of(port).is_none();
+        if !(bonded || live() && alone()) {
+            return;
+        }
+        let now_ns = env.switch.now_ns();
+        let locked = self.known.get(&(vlan, mac)).filter(|old| old.port != port);
+        if bonded && arp && locked.is_some_and(|old| old.locked_ns > now_ns) {
+            env.switch.tally("stations_locked", 1);
             return;
         }
         if let Err(refusal) = self.place(env, stage, (vlan, mac), port) {
             env.switch.tally("stations_not_learnt", 1);
             tracing::warn!(vlan, mac = format_args!("{mac:012x}"), port, %refusal, "a station is not learnt");
+        }
+        if arp
+            && !bonded
+            && let Some(station) = self.known.get_mut(&(vlan, mac))
+        {
+            station.locked_ns = now_ns + LOCKED_NS;
         }
     }
 
@@ -252,11 +292,21 @@ impl Stations {
             tx.push(Update::Delete(layout.normal_dst, gone.destination));
             tx.spend(gone.source.0);
             tx.spend(gone.destination.0);
+            forget_known(&mut tx, layout, gone);
         }
         let source = tx.take_entry_id()?;
         let (vlan, mac) = place;
         let vlans = self.vlans.ports.get(&port);
         let to = |id| entry(id, layout.normal_dst_entry(vlan, mac, port, vlans), 0);
+        let known = match (old.and_then(|old| old.known), layout.vlans.bonds.moved) {
+            (None, Some(table)) => {
+                let id = tx.take_entry_id()?;
+                let what = (moved_matches(vlan, mac), layout.vlans.bonds.reflected());
+                tx.push(Update::Insert(table, entry(id, what, 0)));
+                Some(id)
+            }
+            (known, _) => known,
+        };
         let destination = match old {
             Some(old) => {
                 tx.push(Update::Delete(layout.normal_src, old.source));
@@ -279,7 +329,9 @@ impl Stations {
             env.switch.tally("stations_evicted", 1);
         }
         let seen_ns = env.switch.now_ns();
-        self.insert(place, Station { port, source, destination, turn: 0, seen_ns });
+        let (turn, locked_ns) = (0, 0);
+        let new = Station { port, source, destination, known, locked_ns, turn, seen_ns };
+        self.insert(place, new);
         Ok(())
     }
 
@@ -339,6 +391,7 @@ impl Stations {
                 tx.push(Update::Delete(env.layout.normal_dst, station.destination));
                 tx.spend(station.source.0);
                 tx.spend(station.destination.0);
+                forget_known(&mut tx, &env.layout, station);
             }
         }
         match tx.commit() {
@@ -357,7 +410,7 @@ mod tests {
 
     fn station(port: u32, n: u32, seen_ns: u64) -> Station {
         let (source, destination) = (EntryId(2 * n), EntryId(2 * n + 1));
-        Station { port, source, destination, turn: 0, seen_ns }
+        Station { port, source, destination, known: None, locked_ns: 0, turn: 0, seen_ns }
     }
 
     /// So many stations behind each port, each learnt after the one before.

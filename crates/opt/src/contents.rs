@@ -2,10 +2,7 @@
 //!
 //! Cost: linear in the entries; who follows updates keeps it up to date instead.
 
-use ir::{
-    Action, ActionCall, ActionId, Entry, Expr, Group, GroupKind, Pipeline, Select, TableId,
-    ValueSetId,
-};
+use ir::{Action, ActionCall, ActionId, Entry, Expr, Group, Pipeline, Select, TableId, ValueSetId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -42,7 +39,7 @@ impl Buckets {
                 }
             }
             let is = |hash: &Arc<[Expr]>| hash[..] == group.hash[..];
-            if group.kind == GroupKind::Select && !buckets.hashes.iter().any(is) {
+            if group.kind.hashes() && !buckets.hashes.iter().any(is) {
                 buckets.hashes.push(group.hash.clone());
             }
         }

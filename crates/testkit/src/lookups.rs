@@ -248,7 +248,8 @@ impl Lookups {
             }
             57 => Update::RemoveAction(ActionId(ADDED + number)),
             58..=64 => {
-                let kinds = [GroupKind::All, GroupKind::Select, GroupKind::FastFailover];
+                let kinds =
+                    [GroupKind::All, GroupKind::Select, GroupKind::FastFailover, GroupKind::Slots];
                 let bucket = |i: usize, call: ActionCall| Bucket {
                     weight: i as u16,
                     watch_port: Some(i as u32),

@@ -170,8 +170,10 @@ fn coming(pair: &Pair<'_>, steps: &mut Vec<Step>) {
         }
     }
     let opened = |port: &&&Port| {
-        (port.settings.vlan != Vlan::default() || port.settings.protected)
-            && openings.iter().any(|one| port.interfaces.contains_key(&one.settings.name))
+        let settings = &port.settings;
+        let asks =
+            settings.vlan != Vlan::default() || settings.protected || settings.bond.is_some();
+        asks && openings.iter().any(|one| port.interfaces.contains_key(&one.settings.name))
     };
     let prepared = pair.ports.values().filter(opened);
     steps.extend(prepared.map(|port| Step::PreparePort(name.clone(), port.settings.clone())));

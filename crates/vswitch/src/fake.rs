@@ -243,6 +243,7 @@ impl Switch for Fake {
             up: true,
             carrier: true,
             link_resets: 0,
+            lacp_current: None,
             speed: Some(10_000_000_000),
             full_duplex: Some(true),
             mtu: Some(settings.mtu.unwrap_or(1500)),

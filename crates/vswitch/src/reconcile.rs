@@ -286,6 +286,12 @@ impl Round {
             let Some(view) = self.switch.bridge(name) else { continue };
             views.bridges.insert(name.clone(), view);
             views.controllers.insert(name.clone(), self.switch.controllers(name));
+            let bonds = bridge.ports.values().filter(|port| port.bond.is_some());
+            for port in bonds.filter(|port| port.interfaces.len() > 1) {
+                if let Some(mac) = self.switch.bond_active(name, &port.name) {
+                    views.bonds.insert(port.name.clone(), mac);
+                }
+            }
             for (interface, view) in self.switch.interfaces(name) {
                 if !view.present && bridge.interfaces.contains_key(&interface) {
                     lost.push(Step::RemoveInterface(name.clone(), interface.clone()));

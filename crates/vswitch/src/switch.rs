@@ -70,6 +70,10 @@ pub trait Switch: Send + Sync {
     fn looked_up(&self) -> u64;
     /// A bridge as it is.
     fn bridge(&self, bridge: &str) -> Option<BridgeView>;
+    /// The address of a bond's active member, all zeros for none; none if it is no bond.
+    fn bond_active(&self, _bridge: &str, _port: &str) -> Option<Mac> {
+        None
+    }
     /// An interface as it is.
     fn interface(&self, bridge: &str, interface: &str) -> Option<InterfaceView>;
     /// All interfaces of a bridge as they are.
@@ -168,6 +172,8 @@ pub struct InterfaceView {
     pub carrier: bool,
     /// How often the carrier came or went.
     pub link_resets: u64,
+    /// Frames of LACP come from its partner; none if it speaks none.
+    pub lacp_current: Option<bool>,
     /// Bits a second.
     pub speed: Option<u64>,
     /// Both directions at once.

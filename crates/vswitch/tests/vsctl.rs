@@ -145,7 +145,7 @@ fn settings_reach_the_switch() {
     assert_eq!(bridge.settings.address, Some(Mac([2, 0x11, 0x11, 0x11, 0x11, 0x11])));
     assert_eq!(bridge.ports["a"].vlan.tag, Some(10));
     let bond = bridge.ports["bond0"].bond.as_ref().expect("a bond");
-    assert_eq!((bond.mode.as_str(), bond.lacp.as_str()), ("balance-slb", "active"));
+    assert_eq!((bond.settings.mode.word(), bond.settings.lacp.word()), ("balance-slb", "active"));
     assert_eq!(bridge.ports["bond0"].interfaces.iter().collect::<Vec<_>>(), ["x", "y"]);
     let targets: Vec<&str> = bridge.controllers.iter().map(|one| one.target.as_str()).collect();
     assert_eq!(targets, ["ptcp:6654", "tcp:127.0.0.1:6653"]);

@@ -78,6 +78,8 @@ pub(crate) enum Part {
     Vlan(String),
     /// A mirror, its ports by number.
     Mirror(String),
+    /// A bond, its members by number, with the links of all of them up.
+    Bond(String),
     /// A flow entry in `ovs-ofctl`'s syntax.
     Flow(String),
     /// Program text, and where it goes.
@@ -148,6 +150,7 @@ impl Construct {
             (Language::Openflow, "service", _) => Part::Service(text()),
             (Language::Openflow, "vlan", _) => Part::Vlan(text()),
             (Language::Openflow, "mirror", _) => Part::Mirror(text()),
+            (Language::Openflow, "bond", _) => Part::Bond(text()),
             (Language::Openflow, ..) => Part::Flow(part.to_owned()),
             (Language::P4, "command", _) => Part::Command(text()),
             (Language::P4, _, Some((place, _))) => Part::Text(place, text()),

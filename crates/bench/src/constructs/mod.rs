@@ -19,7 +19,7 @@ use super::measure::{Sample, median};
 use super::trace::Trace;
 use super::wired::Wired;
 use crate::options::BenchConstructsOptions;
-use control::bridges::{Mirror, MirrorError, of_named_port};
+use control::bridges::{Bond, BondError, Mirror, MirrorError, of_named_port};
 use control::failure::Failure;
 use control::program::tables::Told;
 use list::{Construct, Part};
@@ -282,14 +282,15 @@ fn wired(construct: &Construct, engine: EngineKind, trace: &Trace) -> Result<Wir
                     .map_err(Failure::Bad)?;
                 continue;
             }
-            Part::Vlan(_) | Part::Mirror(_) | Part::Text(..) | Part::Command(_) => continue,
+            Part::Vlan(_) | Part::Mirror(_) | Part::Bond(_) => continue,
+            Part::Text(..) | Part::Command(_) => continue,
         };
         wired.tell(what, line).map_err(|e| Failure::Bad(format!("{line}: {e}")))?;
     }
     Ok(wired)
 }
 
-/// VLANs and mirrors, whose ports are numbers.
+/// VLANs, mirrors and bonds, whose ports are numbers.
 fn normal(construct: &Construct) -> Result<NormalConfig, Failure> {
     let mut config = NormalConfig::default();
     let number = |name: &str| name.parse::<u32>().ok();
@@ -304,6 +305,11 @@ fn normal(construct: &Construct) -> Result<NormalConfig, Failure> {
             Part::Mirror(text) => {
                 let mirror: Mirror = text.parse().map_err(|e: MirrorError| wrong(e.to_string()))?;
                 config.mirrors.extend(mirror.of_ports(number));
+            }
+            Part::Bond(text) => {
+                let bond: Bond = text.parse().map_err(|e: BondError| wrong(e.to_string()))?;
+                let place = config.bonds.len() as u32;
+                config.bonds.push(bond.settled(place, number));
             }
             _ => {}
         }

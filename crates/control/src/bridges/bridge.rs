@@ -2,6 +2,7 @@
 
 use super::config::{BridgeConfig, Defaults, PortConfig};
 use super::error::Error;
+use crate::bonds::Bonds;
 use crate::controller::Controllers;
 use crate::controllers::openflow::OpenFlow;
 use crate::program::tables;
@@ -16,6 +17,7 @@ pub struct Bridge {
     name: String,
     switch: Switch,
     controllers: Controllers,
+    pub(crate) bonds: Bonds,
     pub(super) config: Mutex<BridgeConfig>,
     /// As they were asked for, by number; each is one of the switch's.
     pub(super) ports: Mutex<Vec<PortConfig>>,
@@ -82,7 +84,8 @@ impl Bridge {
     ) -> Bridge {
         let name = config.name.clone();
         let (config, ports) = (Mutex::new(config), Mutex::new(ports));
-        Bridge { name, switch, controllers, config, ports }
+        let bonds = Bonds::default();
+        Bridge { name, switch, controllers, bonds, config, ports }
     }
 
     /// Its name.
@@ -116,6 +119,7 @@ impl Bridge {
             return Err(Error::Renamed { bridge: bridge() });
         }
         self.check_mirrors(&config.mirrors)?;
+        self.check_bonds(&config.bonds)?;
         let openflow = self.openflow().ok_or_else(|| Error::NotOpenFlow { bridge: bridge() })?;
         // First, as it is the one that entries may refuse.
         openflow
@@ -134,14 +138,16 @@ impl Bridge {
                 .map_err(|error| Error::Channel { bridge: bridge(), error })?;
         }
         let learns = config.learning != held.learning;
-        let follows =
-            learns || (config.vlan_tags, &config.mirrors) != (held.vlan_tags, &held.mirrors);
+        let follows = learns
+            || (config.vlan_tags, &config.mirrors, &config.bonds)
+                != (held.vlan_tags, &held.mirrors, &held.bonds);
         let before = std::mem::replace(&mut *held, config);
         drop(held);
         if follows && let Err(error) = self.follow_config() {
             let mut held = lock(&self.config);
             (held.vlan_tags, held.mirrors) = (before.vlan_tags, before.mirrors);
             held.learning = before.learning;
+            held.bonds = before.bonds;
             return Err(if learns { self.learning_refused(error) } else { error });
         }
         Ok(())
@@ -149,6 +155,7 @@ impl Bridge {
 
     /// Ports are closed, controllers let go of, and the switch has stopped.
     pub(super) fn end(&self) -> Result<(), Error> {
+        self.bonds.stop();
         self.controllers.iter().for_each(|one| one.stop());
         let numbers: Vec<u32> = self.switch.ports().iter().map(|port| port.number).collect();
         let removed = self.switch.remove_ports(&numbers);

@@ -1,6 +1,7 @@
 //! What a bridge and a port are to be.
 
 use super::error::Error;
+use crate::bonds::Bond;
 use crate::normal::learning::Learning;
 use crate::normal::mirror::Mirror;
 use crate::normal::vlan::Vlan;
@@ -49,13 +50,15 @@ pub struct BridgeConfig {
     pub learning: Learning,
     /// Names and bounds of flow tables.
     pub tables: BTreeMap<u8, TableLimit>,
+    /// Its bonds.
+    pub bonds: Vec<Bond>,
 }
 
 impl BridgeConfig {
     /// A bridge of this name without controllers.
     pub fn named(name: &str) -> BridgeConfig {
         let channel = of_channel::Config::default();
-        let (name, mirrors) = (name.to_owned(), Vec::new());
+        let (name, mirrors, bonds) = (name.to_owned(), Vec::new(), Vec::new());
         BridgeConfig {
             name,
             datapath_id: None,
@@ -64,6 +67,7 @@ impl BridgeConfig {
             mirrors,
             learning: Learning::default(),
             tables: BTreeMap::new(),
+            bonds,
         }
     }
 }

@@ -115,6 +115,14 @@ pub enum Error {
         /// What.
         error: of_pipeline::vlans::NormalRefusal,
     },
+    /// A bond cannot be.
+    #[error("bridge {bridge}: {error}")]
+    Bond {
+        /// The bridge's name.
+        bridge: String,
+        /// What.
+        error: crate::bonds::BondError,
+    },
     /// The switch did not start.
     #[error("bridge {bridge}: {error}")]
     Start {

@@ -10,7 +10,7 @@
 //! | `config` | what a bridge and a port are to be |
 //! | `bridge` | one bridge: its switch, controllers, ports |
 //! | `ports` | ports added, removed, given other numbers |
-//! | `normal` | VLANs of ports and mirrors, as the switch has them |
+//! | `normal` | VLANs of ports, mirrors and bonds, as the switch has them |
 //! | `status` | what is told of bridges, ports, controllers, stations |
 //! | `error` | what can go wrong |
 //!
@@ -28,6 +28,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+pub use crate::bonds::{Bond, BondError};
 pub use crate::normal::learning::{Learning, LearningError};
 pub use crate::normal::mirror::{Mirror, MirrorError, To as MirrorTo};
 pub use crate::normal::vlan::{PriorityTags, TagType, Vlan, VlanError, VlanMode, of_named_port};
@@ -225,10 +226,17 @@ impl Bridges {
         self.bridge(bridge)?.set_mirrors(mirrors)
     }
 
+    /// Sets the bonds of a bridge, all of them.
+    pub fn set_bonds(&self, bridge: &str, bonds: Vec<Bond>) -> Result<(), Error> {
+        let _changing = self.changing();
+        self.bridge(bridge)?.set_bonds(bonds)
+    }
+
     /// Lets go of all controllers, and stops all switches and the workers.
     pub fn stop(&self) {
         let all = self.all();
         for bridge in &all {
+            bridge.bonds.stop();
             bridge.controllers().iter().for_each(|one| one.stop());
         }
         for bridge in &all {

@@ -1,12 +1,14 @@
-//! VLANs of ports and mirrors, as the switch has them: by numbers, and before a port's first packet.
+//! VLANs of ports, mirrors and bonds, as the switch has them: by numbers, and before a port's first packet.
 
 use super::bridge::Bridge;
 use super::config::PortConfig;
 use super::error::Error;
+use crate::bonds::{Bond, BondError};
 use crate::normal::mirror::{Mirror, MirrorError};
 use crate::normal::vlan::{Vlan, VlanError};
 use crate::sync::lock;
 use of_pipeline::vlans::{NormalConfig, NormalRefusal};
+use std::collections::BTreeMap;
 
 impl Bridge {
     /// What ports and mirrors come to.
@@ -25,17 +27,27 @@ impl Bridge {
             flood_vlans: config.learning.flood_vlans.iter().copied().collect(),
             forwards_bpdu: config.learning.forwards_bpdu,
             stations: config.learning.stations,
+            // Bonds tell what they are themselves.
+            bonds: Vec::new(),
         }
     }
 
     /// NORMAL and mirrors are as ports and mirrors say.
     fn follow(&self) -> Result<(), Option<NormalRefusal>> {
         let wanted = self.normal();
-        match self.openflow() {
-            Some(openflow) => openflow.agent().set_normal_config(wanted).map_err(Some)?,
-            None if wanted.is_empty() => {}
-            None => return Err(None),
-        }
+        let bonds = self.config().bonds;
+        let Some(openflow) = self.openflow() else {
+            return if wanted.is_empty() && bonds.is_empty() { Ok(()) } else { Err(None) };
+        };
+        let named = |port: &PortConfig| Some((port.name.clone(), port.number?));
+        let ports: BTreeMap<String, u32> = lock(&self.ports).iter().filter_map(named).collect();
+        let [_, _, system @ ..] = openflow.agent().config().datapath_id.to_be_bytes();
+        let tell = |bonds| {
+            let wanted = NormalConfig { bonds, ..wanted };
+            openflow.agent().set_normal_config(wanted).map_err(Some)
+        };
+        self.bonds.follow(&bonds, self.switch(), &ports, system, tell)?;
+        self.bonds.start(self.name(), self.switch(), &openflow.agent);
         Ok(())
     }
 
@@ -46,6 +58,7 @@ impl Bridge {
         }
         let named = self.config().mirrors;
         self.check_mirrors(&named)?;
+        self.check_bonds(&self.config().bonds)?;
         self.follow().map_err(|error| self.mirrors_refused(error))?;
         self.switch().sync();
         Ok(())
@@ -91,6 +104,33 @@ impl Bridge {
         }
         self.switch().sync();
         Ok(())
+    }
+
+    pub(super) fn set_bonds(&self, bonds: Vec<Bond>) -> Result<(), Error> {
+        self.check_bonds(&bonds)?;
+        let before = std::mem::replace(&mut lock(&self.config).bonds, bonds);
+        if let Err(error) = self.follow() {
+            lock(&self.config).bonds = before;
+            let error = error.map_or(BondError::NoNormal, BondError::from);
+            return Err(Error::Bond { bridge: self.name().to_owned(), error });
+        }
+        self.switch().sync();
+        Ok(())
+    }
+
+    pub(super) fn check_bonds(&self, bonds: &[Bond]) -> Result<(), Error> {
+        let failed = |error| Error::Bond { bridge: self.name().to_owned(), error };
+        crate::bonds::check(bonds).map_err(failed)
+    }
+
+    /// The address of a bond's active member, all zeros for none; none if there is no such bond.
+    pub fn bond_active(&self, name: &str) -> Option<[u8; 6]> {
+        self.bonds.active_mac(name)
+    }
+
+    /// Whether frames of a port's partner of LACP come; none of a port without it.
+    pub fn lacp_current(&self, port: &str) -> Option<bool> {
+        self.bonds.lacp_current(port)
     }
 
     /// The configuration's part that NORMAL follows has changed.

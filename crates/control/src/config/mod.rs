@@ -1,6 +1,7 @@
 //! The configuration of `run`: a TOML file whose keys are the options' names, and the options
 //! themselves, which add to its lists and override its values.
 
+use crate::bonds::Bond;
 use crate::bridges::config::{BridgeConfig, DEFAULT_NAME, Defaults, PortConfig};
 use crate::engine::EngineName;
 use crate::failure::Failure;
@@ -108,6 +109,9 @@ pub struct Options {
     /// How NORMAL learns and floods: flood-vlans=N,N, mac-table-size=N, mac-aging-time=SECONDS, forward-bpdu
     #[arg(long, value_name = "WORD...")]
     pub normal: Option<String>,
+    /// Several ports as one: NAME,members=PORT,PORT, with mode=, lacp=, updelay=, downdelay=, and keys of bond- and lacp-
+    #[arg(long = "bond", value_name = "NAME,WORD...")]
+    pub bonds: Vec<String>,
     /// An egress queue, or the port's rate: PORT[:ID],min=RATE,max=RATE,priority=N,weight=N
     #[arg(long = "queue", value_name = "SETTING")]
     pub queues: Vec<String>,
@@ -236,6 +240,8 @@ pub(crate) struct File {
     #[serde(default)]
     mirror: Vec<String>,
     normal: Option<String>,
+    #[serde(default)]
+    bond: Vec<String>,
     connections: Option<i64>,
     state: Option<PathBuf>,
     state_interval: Option<i64>,
@@ -275,6 +281,8 @@ struct BridgeSection {
     mirror: Vec<String>,
     normal: Option<String>,
     #[serde(default)]
+    bond: Vec<String>,
+    #[serde(default)]
     controller: Vec<String>,
     #[serde(default)]
     listen: Vec<String>,
@@ -308,6 +316,8 @@ impl BridgeSection {
         let mirrors = mirrors.collect::<Result<_, _>>()?;
         let learning = self.normal.map(|text| text.parse::<Learning>().map_err(|e| failed(&e)));
         let learning = learning.transpose()?.unwrap_or_default();
+        let bonds = self.bond.iter().map(|text| text.parse().map_err(|e| failed(&e)));
+        let bonds = bonds.collect::<Result<_, _>>()?;
         let controllers = self.controller.iter().map(|s| s.parse::<Target>());
         let listeners = self.listen.iter().map(|s| s.parse::<Listen>());
         let channel = of_channel::Config {
@@ -322,8 +332,8 @@ impl BridgeSection {
             ..channel.clone()
         };
         let datapath_id = self.datapath_id.map(|id| datapath_id(&id)).transpose()?;
-        let config =
-            BridgeConfig { datapath_id, channel, mirrors, learning, ..BridgeConfig::named(&name) };
+        let named = BridgeConfig::named(&name);
+        let config = BridgeConfig { datapath_id, channel, mirrors, learning, bonds, ..named };
         Ok((config, ports))
     }
 }
@@ -384,6 +394,8 @@ pub(crate) struct Config {
     pub(crate) mirrors: Vec<Mirror>,
     /// How the first bridge learns and floods.
     pub(crate) learning: Learning,
+    /// Its bonds.
+    pub(crate) bonds: Vec<Bond>,
     /// Connections that are kept at most.
     pub(crate) connections: usize,
     /// Where connections wait for the next process.
@@ -439,6 +451,7 @@ impl Config {
             channel: self.channel.clone(),
             mirrors: self.mirrors.clone(),
             learning: self.learning.clone(),
+            bonds: self.bonds.clone(),
             ..BridgeConfig::named(&self.bridge_name)
         }
     }
@@ -551,6 +564,9 @@ impl Config {
         let mirrors = mirrors.collect::<Result<_, _>>()?;
         let learning = options.normal.or(file.normal).map(|text| text.parse::<Learning>());
         let learning = learning.transpose().map_err(Failure::usage)?.unwrap_or_default();
+        let bonds = both(file.bond, options.bonds);
+        let bonds = bonds.iter().map(|s| s.parse::<Bond>().map_err(Failure::usage));
+        let bonds = bonds.collect::<Result<_, _>>()?;
         let connections = bounds::CONNECTIONS.pick(options.connections, file.connections)?;
         let connections = connections.map_or(tables::CONNECTIONS, |n| n as usize);
         let state = options.state.or(file.state);
@@ -650,6 +666,7 @@ impl Config {
             vlans,
             mirrors,
             learning,
+            bonds,
             connections,
             state,
             take_over,

@@ -1,5 +1,6 @@
 //! The verbs of the control socket: a file and a row each.
 
+pub mod bond;
 pub mod bridge;
 pub mod capture;
 pub mod conntrack;
@@ -34,6 +35,7 @@ pub const ALL: &[Row] = &[
     Row::of::<conntrack_import::ConntrackImport>(),
     Row::of::<dump::Dump>(),
     Row::of::<explain::Explain>(),
+    Row::of::<bond::Bonds>(),
     Row::of::<mirror::Mirrors>(),
     Row::of::<p4_do::P4Do>(),
     Row::of::<p4_load::P4Load>(),

@@ -664,6 +664,7 @@ impl Shaped {
                     GroupKind::Select,
                     GroupKind::FastFailover,
                     GroupKind::Indirect,
+                    GroupKind::Slots,
                 ];
                 let kind = self.rng.pick(&kinds);
                 let count = if kind == GroupKind::Indirect { 1 } else { self.rng.below(4) };

@@ -212,6 +212,7 @@ pub(super) fn group(p: &Pipeline, c: &mut Cursor<'_>) -> Parsed<Update> {
             ("select", GroupKind::Select),
             ("indirect", GroupKind::Indirect),
             ("fast_failover", GroupKind::FastFailover),
+            ("slots", GroupKind::Slots),
         ],
     )?;
     let (mut buckets, mut hash, mut counter) = (Vec::new(), Vec::new(), CounterId(0));

@@ -850,6 +850,7 @@ pub(super) fn group_word(kind: GroupKind) -> &'static str {
         GroupKind::Select => "select",
         GroupKind::Indirect => "indirect",
         GroupKind::FastFailover => "fast_failover",
+        GroupKind::Slots => "slots",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::connections::Trackers;
 use super::{channel, flows, interface, normal, qos, trace};
-use control::bridges::{Bridge, BridgeConfig, Bridges, Mirror, PortConfig, Vlan};
+use control::bridges::{Bond, Bridge, BridgeConfig, Bridges, Mirror, PortConfig, Vlan};
 use control::port_kinds::KINDS;
 use port::link::LinkRequest;
 use std::collections::BTreeMap;
@@ -30,7 +30,9 @@ struct Told {
     qos: BTreeMap<String, QosSettings>,
     /// VLANs of ports, by interface.
     vlans: BTreeMap<String, Vlan>,
-    mirrors: Vec<Mirror>,
+    mirrors: Vec<MirrorSettings>,
+    /// Bonds, by port.
+    bonds: BTreeMap<String, Bond>,
 }
 
 /// The bridges, and what was told of them.
@@ -74,7 +76,8 @@ impl Below {
         let settings = &told.settings;
         let mut config = BridgeConfig::named(&settings.name);
         config.vlan_tags = normal::tags(settings.vlan_limit);
-        config.mirrors = told.mirrors.clone();
+        config.mirrors = mirrors(told).unwrap_or_default();
+        config.bonds = told.bonds.values().cloned().collect();
         config.learning = normal::learning(settings);
         let bits = |Mac(mac)| mac.iter().fold(0, |id, byte| id << 8 | u64::from(*byte));
         let id = settings.datapath_id.or(settings.address.map(bits));
@@ -121,6 +124,26 @@ impl Below {
         self.bridges.set_link(bridge, bridge, wanted).map_err(text)
     }
 
+    /// A port is this bond, or none; mirrors follow its members.
+    fn set_bond(&self, bridge: &str, port: &str, bond: Option<Bond>) -> Result<(), String> {
+        let Some(mut told) = self.told().get(bridge).cloned() else { return Ok(()) };
+        if told.bonds.get(port) == bond.as_ref() {
+            return Ok(());
+        }
+        match bond {
+            Some(bond) => drop(told.bonds.insert(port.to_owned(), bond)),
+            None => drop(told.bonds.remove(port)),
+        }
+        self.bridges.set_bonds(bridge, told.bonds.values().cloned().collect()).map_err(text)?;
+        if let Some(held) = self.told().get_mut(bridge) {
+            held.bonds = told.bonds.clone();
+        }
+        match told.mirrors.is_empty() {
+            true => Ok(()),
+            false => self.bridges.set_mirrors(bridge, mirrors(&told)?).map_err(text),
+        }
+    }
+
     fn change(&self, bridge: &str, change: impl FnOnce(&mut Told)) -> Result<(), String> {
         let mut told = self.told().get(bridge).cloned().unwrap_or_default();
         change(&mut told);
@@ -132,6 +155,11 @@ impl Below {
             false => Err(format!("controllers: {}", refused.join("; "))),
         }
     }
+}
+
+/// Mirrors as bridges have them: a bond is its members.
+fn mirrors(told: &Told) -> Result<Vec<Mirror>, String> {
+    told.mirrors.iter().map(|one| normal::mirror(one, &told.bonds)).collect()
 }
 
 /// An id of the bridge's name, the same after every start: FNV's sum, made an address that is administered locally.
@@ -154,6 +182,8 @@ impl Switch for Below {
             }
             Feature::Vlan
             | Feature::Mirror
+            | Feature::Bond
+            | Feature::Lacp
             | Feature::Protected
             | Feature::FloodVlans
             | Feature::MacTableSize
@@ -269,7 +299,7 @@ impl Switch for Below {
             let vlan = normal::vlan(port);
             told.vlans.extend(port.interfaces.iter().map(|name| (name.clone(), vlan.clone())));
         }
-        Ok(())
+        self.set_bond(bridge, &port.name, normal::bond(port))
     }
 
     fn set_port(&self, bridge: &str, port: &PortSettings) -> Result<(), String> {
@@ -282,15 +312,16 @@ impl Switch for Below {
         Ok(())
     }
 
-    fn remove_port(&self, _bridge: &str, _port: &str) -> Result<(), String> {
-        Ok(())
+    fn remove_port(&self, bridge: &str, port: &str) -> Result<(), String> {
+        self.set_bond(bridge, port, None)
     }
 
-    fn set_mirrors(&self, bridge: &str, mirrors: &[MirrorSettings]) -> Result<(), String> {
-        let mirrors = mirrors.iter().map(normal::mirror).collect::<Result<Vec<_>, String>>()?;
-        self.bridges.set_mirrors(bridge, mirrors.clone()).map_err(text)?;
-        if let Some(told) = self.told().get_mut(bridge) {
-            told.mirrors = mirrors;
+    fn set_mirrors(&self, bridge: &str, settings: &[MirrorSettings]) -> Result<(), String> {
+        let mut told = self.told().get(bridge).cloned().unwrap_or_default();
+        told.mirrors = settings.to_vec();
+        self.bridges.set_mirrors(bridge, mirrors(&told)?).map_err(text)?;
+        if let Some(held) = self.told().get_mut(bridge) {
+            held.mirrors = told.mirrors;
         }
         Ok(())
     }
@@ -362,15 +393,24 @@ impl Switch for Below {
         Some(BridgeView { datapath_id: status.datapath_id.unwrap_or(0), stations, mirrors })
     }
 
+    fn bond_active(&self, bridge: &str, port: &str) -> Option<Mac> {
+        self.bridges.get(bridge)?.bond_active(port).map(Mac)
+    }
+
     fn interface(&self, bridge: &str, interface: &str) -> Option<InterfaceView> {
-        let port = self.bridges.get(bridge)?.port(interface).ok()?;
-        Some(interface::view(&port))
+        let found = self.bridges.get(bridge)?;
+        let view = interface::view(&found.port(interface).ok()?);
+        Some(InterfaceView { lacp_current: found.lacp_current(interface), ..view })
     }
 
     fn interfaces(&self, bridge: &str) -> BTreeMap<String, InterfaceView> {
         let Some(found) = self.bridges.get(bridge) else { return BTreeMap::new() };
-        let ports = found.ports().into_iter();
-        ports.map(|port| (port.config.name.clone(), interface::view(&port))).collect()
+        let one = |port: control::bridges::PortState| {
+            let lacp_current = found.lacp_current(&port.config.name);
+            let view = InterfaceView { lacp_current, ..interface::view(&port) };
+            (port.config.name, view)
+        };
+        found.ports().into_iter().map(one).collect()
     }
 
     fn controllers(&self, bridge: &str) -> BTreeMap<String, ControllerView> {
@@ -438,8 +478,7 @@ impl Switch for Below {
 
     fn ask(&self, family: &str, words: &[&str]) -> Result<String, String> {
         match (family, words) {
-            ("bond", ["list"]) => Ok("bond\ttype\trecircID\tmembers\n".to_owned()),
-            ("bond", ["show"]) | ("lacp", ["show" | "show-stats"]) => Ok(String::new()),
+            ("bond" | "lacp", _) => control::bonds::ask(&self.bridges, family, words),
             ("qos", ["show", interface]) => {
                 let (bridge, told) = self.of_interface(interface)?;
                 Ok(qos::show(&bridge, interface, told.qos.get(*interface)))
@@ -448,8 +487,6 @@ impl Switch for Below {
                 self.of_interface(interface)?;
                 Ok(qos::types())
             }
-            ("bond", _) => Err("bonds are not built yet".to_owned()),
-            ("lacp", _) => Err("LACP is not built yet".to_owned()),
             _ => Err(format!("{family}: not built yet")),
         }
     }

@@ -1,8 +1,8 @@
-//! VLANs, learning and mirrors of the database, as bridges are told them.
+//! VLANs, bonds, learning and mirrors of the database, as bridges are told them.
 
-use control::bridges::{Learning, Mirror, MirrorTo, PriorityTags, TagType, Vlan, VlanMode};
+use control::bridges::{Bond, Learning, Mirror, MirrorTo, PriorityTags, TagType, Vlan, VlanMode};
 use of_pipeline::table_limits::TableLimit;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use vswitch::desired::bridge::BridgeSettings;
 use vswitch::desired::flow_table::FlowTableSettings;
 use vswitch::desired::mirror::MirrorSettings;
@@ -64,18 +64,43 @@ pub(super) fn vlan(port: &PortSettings) -> Vlan {
     }
 }
 
-/// A mirror. What goes to the port that copies go to is not selected.
-pub(super) fn mirror(settings: &MirrorSettings) -> Result<Mirror, String> {
+/// The bond that a port is, if it is one.
+pub(super) fn bond(port: &database::PortSettings) -> Option<Bond> {
+    let bond = port.bond.as_ref()?;
+    Some(Bond {
+        name: port.name.clone(),
+        members: port.interfaces.clone(),
+        settings: bond.settings.clone(),
+        links: bond.links.clone(),
+    })
+}
+
+/// A mirror, where a bond is its members. What goes to the port that copies go to is not selected.
+pub(super) fn mirror(
+    settings: &MirrorSettings,
+    bonds: &BTreeMap<String, Bond>,
+) -> Result<Mirror, String> {
+    let name = &settings.name;
+    let members = |ports: &BTreeSet<String>| {
+        let of = |port: &String| match bonds.get(port) {
+            Some(bond) => bond.members.clone(),
+            None => BTreeSet::from([port.clone()]),
+        };
+        ports.iter().flat_map(of).collect::<BTreeSet<String>>()
+    };
+    if let Some(port) = settings.to_port.as_ref().filter(|port| bonds.contains_key(*port)) {
+        return Err(format!("mirror {name}: output_port {port} is a bond: name another port"));
+    }
     let to = match (&settings.to_port, settings.to_vlan) {
         (Some(port), _) => MirrorTo::Port(port.clone()),
         (None, Some(vlan)) => MirrorTo::Vlan(vlan),
-        (None, None) => return Err(format!("mirror {}: copies go nowhere", settings.name)),
+        (None, None) => return Err(format!("mirror {name}: copies go nowhere")),
     };
     let mut mirror = Mirror {
         name: settings.name.clone(),
         all: settings.all,
-        sources: settings.sources.clone(),
-        destinations: settings.destinations.clone(),
+        sources: members(&settings.sources),
+        destinations: members(&settings.destinations),
         vlans: settings.vlans.clone(),
         to,
         length_max: settings.length_max,

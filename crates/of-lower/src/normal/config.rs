@@ -282,9 +282,12 @@ pub struct Reaches {
 }
 
 impl Reaches {
-    /// Of the ports that are selected.
-    pub fn of(selected: impl Iterator<Item = u32> + Clone, protected: &PortSet) -> Reaches {
-        let others = selected.clone().filter(|port| !protected.contains(*port));
+    /// Of the ports that are selected; `protected` says of each whether it is.
+    pub fn of(
+        selected: impl Iterator<Item = u32> + Clone,
+        protected: impl Fn(u32) -> bool,
+    ) -> Reaches {
+        let others = selected.clone().filter(|port| !protected(*port));
         Reaches { open: Reach::of(selected), protected: Reach::of(others) }
     }
 }
@@ -317,6 +320,18 @@ pub struct Mirror {
     pub all: Reaches,
 }
 
+/// Bonds of a program, at most.
+pub const BONDS_MAX: usize = 64;
+
+/// What a program has for bonds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bonding {
+    /// Ports whose frames of LACP are for the switch itself.
+    pub lacp: Vec<u32>,
+    /// Some bond balances by source, so its own packets may come back by another member.
+    pub by_source: bool,
+}
+
 /// What a program has beyond its tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
@@ -332,6 +347,8 @@ pub struct Extras {
     pub flood_vlans: VlanSet,
     /// NORMAL forwards frames to addresses that are reserved for bridges.
     pub forwards_bpdu: bool,
+    /// Bonds, if there are any.
+    pub bonds: Option<Arc<Bonding>>,
 }
 
 impl Extras {
@@ -339,7 +356,12 @@ impl Extras {
     /// alone.
     pub fn tags(&self) -> Option<u8> {
         match self.vlan_tags {
-            None if !self.mirrors.is_empty() || !self.flood_vlans.is_empty() => Some(2),
+            None if !self.mirrors.is_empty()
+                || !self.flood_vlans.is_empty()
+                || self.bonds.is_some() =>
+            {
+                Some(2)
+            }
             tags => tags,
         }
     }
@@ -395,9 +417,9 @@ mod tests {
     #[test]
     fn packets_of_protected_ports_reach_the_others() {
         let set: PortSet = [2, 3].into_iter().collect();
-        let reaches = Reaches::of([1, 2, 3].into_iter(), &set);
+        let reaches = Reaches::of([1, 2, 3].into_iter(), |port| set.contains(port));
         assert_eq!(reaches, Reaches { open: Reach::Several, protected: Reach::Only(1) });
-        let reaches = Reaches::of([2].into_iter(), &set);
+        let reaches = Reaches::of([2].into_iter(), |port| set.contains(port));
         assert_eq!(reaches, Reaches { open: Reach::Only(2), protected: Reach::None });
     }
 }

@@ -1,5 +1,6 @@
 //! The actions and tables of NORMAL's VLANs and of mirrors, declared.
 
+use super::bond::BondIds;
 use super::config::Extras;
 use super::edits::{self, In, Out};
 use super::ids::VlanIds;
@@ -34,9 +35,10 @@ impl VlanIds {
         b: &mut Builder,
         h: &Headers,
         extras: &Extras,
-        known: ActionId,
-        output: ActionId,
+        (known, output): (ActionId, ActionId),
+        learn: Op,
     ) -> VlanIds {
+        let bonds = BondIds::declare(b, h, learn);
         let vlans = extras.tags().is_some();
         let mut action = |name: &str, params: &[(&str, u32)], body: &dyn Fn() -> Vec<Op>| {
             let body = if vlans { body() } else { Vec::new() };
@@ -117,6 +119,7 @@ impl VlanIds {
             normal_in: None,
             normal_flood: None,
             mirror_src: None,
+            bonds,
             not_allowed,
             mirror_port,
             comes,
@@ -154,27 +157,31 @@ impl VlanIds {
             key("vlan", vid(), MatchKind::Ternary, 12),
             key("inner", inner, MatchKind::Ternary, 12),
         ];
-        let mut table = |name: &str, key: &[Key], mut actions: Vec<ActionId>, known: ActionId| {
-            actions.push(known);
-            b.table(Table {
-                name: name.to_string(),
-                key: Arc::from(key.to_vec()),
-                actions: Some(actions),
-                default: ActionCall::new(known),
-                default_const: true,
-                capacity: 1 << 20,
-                counters: false,
-            })
-        };
+        let table =
+            |b: &mut Builder, name: &str, key: &[Key], mut actions: Vec<ActionId>, known| {
+                actions.push(known);
+                b.table(Table {
+                    name: name.to_string(),
+                    key: Arc::from(key.to_vec()),
+                    actions: Some(actions),
+                    default: ActionCall::new(known),
+                    default_const: true,
+                    capacity: 1 << 20,
+                    counters: false,
+                })
+            };
         if extras.tags().is_some() {
             let mut actions = vec![self.not_allowed, self.mirror_port];
             actions.extend(self.comes);
-            self.normal_in = Some(table("normal_in", &by_port, actions, self.known));
-            self.normal_flood = Some(table("normal_flood", &by_vlan, vec![self.flood], self.known));
+            self.normal_in = Some(table(b, "normal_in", &by_port, actions, self.known));
+            let flood = vec![self.flood];
+            self.normal_flood = Some(table(b, "normal_flood", &by_vlan, flood, self.known));
         }
+        let known = self.known;
+        // Stations have entries there: its number does not depend on whether there are mirrors.
+        self.bonds.declare_tables(b, h, known);
         if !extras.mirrors.is_empty() {
-            self.mirror_src =
-                Some(table("mirror_src", &by_port, self.mirrors.to_vec(), self.known));
+            self.mirror_src = Some(table(b, "mirror_src", &by_port, self.mirrors.to_vec(), known));
         }
     }
 }

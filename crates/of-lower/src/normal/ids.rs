@@ -1,5 +1,6 @@
 //! The tables and actions of NORMAL's VLANs and of mirrors, which are the same in every program.
 
+use super::bond::BondIds;
 use super::config::{Block, Incoming, PortVlans, Reaches};
 use super::edits::Out;
 use ir::{ActionCall, ActionId, Bits, KeyMatch, Pattern, TableId};
@@ -13,6 +14,8 @@ pub struct VlanIds {
     pub normal_flood: Option<TableId>,
     /// Who mirrors it as it comes in: the columns of `normal_in`.
     pub mirror_src: Option<TableId>,
+    /// What is there for bonds.
+    pub bonds: BondIds,
     pub(super) not_allowed: ActionId,
     pub(super) mirror_port: ActionId,
     pub(super) comes: [ActionId; 3],
@@ -31,7 +34,7 @@ pub struct VlanIds {
 impl VlanIds {
     /// What a table of known stations may do.
     pub(crate) fn station_actions(&self) -> impl Iterator<Item = ActionId> {
-        self.to.into_iter().flatten()
+        self.to.into_iter().flatten().chain([self.bonds.station_action()])
     }
 
     /// What is done to packets of a port that has VLANs.
@@ -59,6 +62,11 @@ impl VlanIds {
         let (out, own) = Out::of(vlans);
         let action = self.to[out as usize][vlans.priority_tags as usize];
         ActionCall::with(action, [bits(port, 32), bits(own.into(), 12)])
+    }
+
+    /// The action of a bond's slot: a packet leaves by a member, which has these VLANs, or by none.
+    pub fn slot(&self, member: Option<u32>, vlans: Option<&PortVlans>) -> ActionCall {
+        member.map_or_else(|| self.bonds.down(), |member| self.station(member, vlans))
     }
 
     /// The action of a bucket: a copy to a port, for packets of a class.

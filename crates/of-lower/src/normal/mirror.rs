@@ -139,7 +139,7 @@ pub(super) fn flooded_by_normal(h: &Headers, first: u32) -> Vec<Op> {
                 by_protected(h, protected, Expr::Param(first + number as u32))
             }
         };
-        once(h, number, reach.clone().ne(port(0)).and(reach.ne(h.in_port())))
+        once(h, number, reach.clone().ne(port(0)).and(reach.ne(h.bundle())))
     };
     (0..h.mirrors.len()).map(one).collect()
 }

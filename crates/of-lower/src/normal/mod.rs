@@ -1,4 +1,4 @@
-//! NORMAL where ports have VLANs, and mirrors (behaviour: Open vSwitch's `ovs-vswitchd.conf.db(5)`, tables Port and
+//! NORMAL where ports have VLANs or are bonded, and mirrors (behaviour: Open vSwitch's `ovs-vswitchd.conf.db(5)`, tables Port and
 //! Mirror).
 //!
 //! In: [`config::PortVlans`] and [`config::Mirror`]s. Out: a program with blocks for them ([`blocks`]), and what its
@@ -22,12 +22,14 @@
 //! | [`config`] | VLAN modes and mirrors as they are told |
 //! | [`edits`] | what a port does to tags |
 //! | [`mirror`] | copies for mirrors |
+//! | [`bond`] | several ports as one |
 //! | `protected` | ports that exchange no packets |
 //! | [`port_set`] | sets of ports |
 //! | [`ids`], `declare` | tables and actions |
 //! | [`blocks`] | the blocks of NORMAL |
 
 pub mod blocks;
+pub mod bond;
 pub mod config;
 mod declare;
 pub mod edits;

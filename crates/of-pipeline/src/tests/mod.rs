@@ -1,6 +1,7 @@
 //! The rules, on a running switch with memory ports.
 
 mod bed;
+mod bonds;
 mod bundles;
 mod conjunctions;
 mod conntrack;

@@ -1,6 +1,7 @@
 //! The switch made as a configuration wants it.
 
-use super::wanted::{Row, Wanted, extras};
+use super::bonds::BondConfig;
+use super::wanted::{self, Row, Wanted, extras};
 use super::{NormalConfig, NormalRefusal};
 use crate::agent::Agent;
 use crate::refusal::Refusal;
@@ -23,18 +24,24 @@ fn insert(row: &Row, id: u32) -> Update {
     Update::Insert(row.table, Arc::new(entry))
 }
 
-fn group(buckets: &[ir::ActionCall], counter: CounterId) -> Arc<Group> {
-    let bucket = |action: &ir::ActionCall| ir::Bucket {
+/// `counter` counts for what nobody reads.
+fn group(
+    wanted: &wanted::Group,
+    counter: CounterId,
+    slots: &BTreeMap<u32, Vec<CounterId>>,
+) -> Arc<Group> {
+    let own = wanted.slots.as_ref().and_then(|(place, _)| slots.get(place));
+    let bucket = |(at, action): (usize, &ir::ActionCall)| ir::Bucket {
         weight: 0,
         watch_port: None,
         watch_group: None,
         action: action.clone(),
-        counter,
+        counter: own.and_then(|own| own.get(at)).copied().unwrap_or(counter),
     };
     Arc::new(Group {
-        kind: GroupKind::All,
-        buckets: buckets.iter().map(bucket).collect(),
-        hash: [].into(),
+        kind: if wanted.slots.is_some() { GroupKind::Slots } else { GroupKind::All },
+        buckets: wanted.buckets.iter().enumerate().map(bucket).collect(),
+        hash: wanted.slots.as_ref().map_or_else(|| [].into(), |(_, hash)| hash.clone()),
         counter,
     })
 }
@@ -44,7 +51,7 @@ fn difference(
     tx: &mut Batch<'_>,
     before: &super::Vlans,
     wanted: &Wanted,
-    counter: CounterId,
+    (counter, slots): (CounterId, &BTreeMap<u32, Vec<CounterId>>),
 ) -> Result<Vec<(Row, u32)>, Refusal> {
     // By what may be there once.
     let key = |row: &Row| (row.table, row.priority, row.matches.clone());
@@ -73,8 +80,8 @@ fn difference(
         tx.spend(*id);
     }
     let groups = wanted.groups.iter();
-    for (id, buckets) in groups.filter(|(id, buckets)| before.groups.get(id) != Some(buckets)) {
-        tx.push(Update::SetGroup(*id, group(buckets, counter)));
+    for (id, wanted) in groups.filter(|(id, wanted)| before.groups.get(id) != Some(wanted)) {
+        tx.push(Update::SetGroup(*id, group(wanted, counter, slots)));
     }
     inserts.into_iter().for_each(|update| tx.push(update));
     for id in before.groups.keys().filter(|id| !wanted.groups.contains_key(id)) {
@@ -89,6 +96,20 @@ fn order(row: &Row) -> (u32, i32, String) {
 }
 
 impl Agent {
+    /// Bonds are these from now on; ports' VLANs and mirrors stay.
+    pub fn set_bonds(&mut self, bonds: Vec<BondConfig>) -> Result<(), NormalRefusal> {
+        let config = NormalConfig { bonds, ..self.vlans.config.clone() };
+        self.set_normal_config(config)
+    }
+
+    /// Bytes that each slot of a bond has sent, if it balances.
+    pub fn bond_slot_bytes(&self, place: u32) -> Option<Vec<u64>> {
+        let counters: &Vec<CounterId> = self.vlans.slots.get(&place)?;
+        let reader = self.env.switch.counters();
+        let bytes = |counter: &CounterId| reader.read(counter.0).map_or(0, |value| value.bytes);
+        Some(counters.iter().map(bytes).collect())
+    }
+
     /// What NORMAL and mirrors are told.
     pub fn normal_config(&self) -> &NormalConfig {
         &self.vlans.config
@@ -129,13 +150,20 @@ impl Agent {
     /// Stations of ports whose VLANs have changed may be in others now.
     fn forget_changed(&mut self, before: &NormalConfig) {
         let now = &self.vlans.config;
-        let all: Vec<u32> = self.stores.ports.numbers().collect();
+        let bonds = now.moved(before);
+        let all: BTreeSet<u32> = self.stores.ports.numbers().chain(bonds.iter().copied()).collect();
         let changed = all.into_iter().filter(|port| {
-            before.ports.get(port) != now.ports.get(port)
+            bonds.contains(port)
+                || before.ports.get(port) != now.ports.get(port)
                 || before.is_mirrors(*port) != now.is_mirrors(*port)
         });
         let changed: Vec<u32> = changed.collect();
         self.stations.set_vlans(&self.vlans.config);
+        let by_source = |config: &NormalConfig| config.bonds.iter().any(|bond| bond.by_source);
+        if by_source(now) != by_source(before) {
+            self.stations.forget_all(&self.env, &mut self.stage);
+            return;
+        }
         for port in changed {
             self.stations.forget_port(&self.env, &mut self.stage, port);
         }
@@ -158,16 +186,31 @@ impl Agent {
 
     fn follow_normal_config(&mut self) -> Result<(), Refusal> {
         if self.wanted_extras() != self.vlans.extras {
-            return self.set_program();
+            self.set_program()?;
         }
-        let wanted = Wanted::of(&self.vlans.config, &self.stores.ports, &self.env.layout);
+        let (ports, hashes) = (&self.stores.ports, &mut self.vlans.hashes);
+        let wanted = Wanted::of(&self.vlans.config, ports, &self.env.layout, hashes);
         let mut tx = Batch::new(&self.env.switch, &mut self.stage);
         let counter = match self.vlans.counter {
             Some(counter) => counter,
             None => tx.take_group_counter()?,
         };
-        let rows = difference(&mut tx, &self.vlans, &wanted, counter)?;
+        let mut slots = BTreeMap::new();
+        for (place, count) in wanted.slots() {
+            let own = match self.vlans.slots.get(&place) {
+                Some(own) if own.len() == count => own.clone(),
+                _ => (0..count).map(|_| tx.take_group_counter()).collect::<Result<_, _>>()?,
+            };
+            slots.insert(place, own);
+        }
+        for (place, own) in &self.vlans.slots {
+            if slots.get(place) != Some(own) {
+                own.iter().for_each(|counter| tx.spend(counter.0));
+            }
+        }
+        let rows = difference(&mut tx, &self.vlans, &wanted, (counter, &slots))?;
         tx.commit()?.retire(&self.env.switch);
+        self.vlans.slots = slots;
         self.vlans.counter = Some(counter);
         self.vlans.rows = rows;
         self.vlans.groups = wanted.groups;
@@ -180,7 +223,8 @@ impl Agent {
         let extras = self.wanted_extras();
         let (program, layout) = of_lower::program_of(&self.env.config.program, &extras);
         let layout = Arc::new(layout);
-        let wanted = Wanted::of(&self.vlans.config, &self.stores.ports, &layout);
+        let (ports, hashes) = (&self.stores.ports, &mut self.vlans.hashes);
+        let wanted = Wanted::of(&self.vlans.config, ports, &layout, hashes);
         let before = std::mem::replace(&mut self.env.layout, layout);
         self.stage.set_layout(self.env.layout.clone());
         let mut taken = Vec::new();
@@ -189,7 +233,13 @@ impl Agent {
             Ok(counter) => {
                 self.vlans.rows.drain(..).for_each(|(_, id)| self.env.switch.retire_counter(id));
                 self.vlans.rows = wanted.rows.into_iter().zip(taken).collect();
-                self.vlans.groups = wanted.groups;
+                // Those whose slots have no counters yet are told again.
+                let counted = |group: &wanted::Group| {
+                    let place = group.slots.as_ref().map(|(place, _)| place);
+                    place.is_none_or(|place| self.vlans.slots.contains_key(place))
+                };
+                let groups = wanted.groups.into_iter().filter(|(_, group)| counted(group));
+                self.vlans.groups = groups.collect();
                 self.vlans.counter = counter;
                 self.vlans.extras = extras;
                 self.vlans.ports_seen = self.stores.ports.changes;
@@ -242,10 +292,10 @@ impl Agent {
             taken.push(id);
             updates.push(insert(row, id));
         }
-        let groups = wanted.groups.iter().filter_map(|(id, buckets)| Some((id, buckets, counter?)));
+        let groups = wanted.groups.iter().filter_map(|(id, group)| Some((id, group, counter?)));
         // Whoever floods comes before: groups need not be there yet.
-        let groups =
-            groups.map(|(id, buckets, counter)| Update::SetGroup(*id, group(buckets, counter)));
+        let groups = groups
+            .map(|(id, one, counter)| Update::SetGroup(*id, group(one, counter, &ours.slots)));
         updates.extend(groups);
         match switch.transact(&updates) {
             Ok(_) => Ok(counter),

@@ -1,4 +1,4 @@
-//! VLANs of ports under NORMAL, and mirrors: what is configured, and what the switch holds for it.
+//! VLANs of ports under NORMAL, bonds and mirrors: what is configured, and what the switch holds for it.
 //!
 //! In: a [`NormalConfig`], which is whoever configures the bridge's, not a controller's. Out: the program that has blocks
 //! for it ([`of_lower::normal`]), entries of its tables and groups. While nothing is configured the program has none of
@@ -6,6 +6,9 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `bonds` | several ports as one |
+//! | `bundles` | which ports belong to which bond |
+//! | `bond_rows` | what tables and groups hold for bonds |
 //! | `wanted` | what tables and groups hold for a configuration, and these ports |
 //! | `install` | the switch made so |
 //!
@@ -13,9 +16,13 @@
 //! port was learnt since the port's VLANs changed last. A change is one version of the switch, but for stations, which
 //! are forgotten before.
 
+mod bond_rows;
+pub mod bonds;
+mod bundles;
 mod install;
 mod wanted;
 
+use bonds::{BONDS_MAX, BondConfig, Hashes};
 use ir::{CounterId, GroupId};
 use of_lower::normal::config::{Extras, MIRRORS_MAX, PortVlans, VlanSet};
 use of_lower::normal::port_set::{BLOCKS_MAX, PortSet};
@@ -42,6 +49,8 @@ pub struct NormalConfig {
     pub forwards_bpdu: bool,
     /// How stations are remembered.
     pub stations: StationConfig,
+    /// Bonds, 64 at most.
+    pub bonds: Vec<BondConfig>,
 }
 
 /// How many stations NORMAL remembers, and how long.
@@ -69,6 +78,7 @@ impl Default for NormalConfig {
             flood_vlans: VlanSet::default(),
             forwards_bpdu: false,
             stations: StationConfig::default(),
+            bonds: Vec::new(),
         }
     }
 }
@@ -103,6 +113,18 @@ pub enum NormalRefusal {
     /// There are too many.
     #[error("{0} mirrors: a bridge has at most {MIRRORS_MAX}")]
     Mirrors(usize),
+    /// There are too many.
+    #[error("{0} bonds: a bridge has at most {BONDS_MAX}")]
+    Bonds(usize),
+    /// A bond's place.
+    #[error("place {0} of a bond: bonds have one each, below {BONDS_MAX}")]
+    BondPlace(u32),
+    /// A port that belongs to two.
+    #[error("port {0} is a member of two bonds")]
+    TwoBonds(u32),
+    /// A port that takes copies.
+    #[error("port {0} is a member of a bond: a mirror's copies cannot go there")]
+    MirrorsBond(u32),
     /// A VLAN's number.
     #[error("VLAN {0} does not exist; they are 0 to 4095")]
     Vlan(u16),
@@ -134,6 +156,9 @@ pub(crate) struct Vlans {
     /// Rows of tables, with the ids of their entries.
     rows: Vec<(Row, u32)>,
     groups: BTreeMap<GroupId, Group>,
+    /// What slots of bonds count with, by the bond's place.
+    slots: BTreeMap<u32, Vec<CounterId>>,
+    hashes: Hashes,
     /// What all groups count with; nobody reads it.
     counter: Option<CounterId>,
     /// The ports that rows and groups are of.
@@ -148,7 +173,10 @@ impl NormalConfig {
 
     /// NORMAL asks for VLANs, so it has tables of its own.
     fn has_tables(&self) -> bool {
-        !self.ports.is_empty() || !self.mirrors.is_empty() || !self.flood_vlans.is_empty()
+        !self.ports.is_empty()
+            || !self.mirrors.is_empty()
+            || !self.flood_vlans.is_empty()
+            || !self.bonds.is_empty()
     }
 
     /// The port is a mirror's.
@@ -176,6 +204,7 @@ impl NormalConfig {
         if !matches!(self.vlan_tags, 1 | 2) {
             return Err(NormalRefusal::Tags(self.vlan_tags));
         }
+        self.check_bonds()?;
         let own = |port: &PortVlans| match port.mode {
             VlanMode::Trunk => 0,
             VlanMode::Access(vlan)

@@ -1,16 +1,18 @@
 //! What tables and groups hold for a configuration, and the ports that are there.
 
+use super::bonds::Hashes;
 use super::{MirrorTarget, NormalConfig};
 use crate::ports::Ports;
-use ir::{ActionCall, GroupId, KeyMatch, TableId};
+use ir::{ActionCall, Expr, GroupId, KeyMatch, TableId};
 use of_lower::Layout;
-use of_lower::layout::{group_of_flood, group_of_mirror};
+use of_lower::layout::{bond_of_bundle, group_of_flood, group_of_mirror};
 use of_lower::normal::config::{
     Block, Extras, Incoming, Mirror, MirrorTo, PortVlans, Reaches, cover,
 };
 use of_lower::normal::ids::{flood_matches, in_matches};
 use of_lower::normal::port_set::PortSet;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 /// An entry of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +23,13 @@ pub(super) struct Row {
     pub(super) action: ActionCall,
 }
 
-/// The buckets of a group.
-pub(super) type Group = Vec<ActionCall>;
+/// A group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Group {
+    pub(super) buckets: Vec<ActionCall>,
+    /// Not all of them run but one, by a hash; they are the slots of the bond at this place.
+    pub(super) slots: Option<(u32, Arc<[Expr]>)>,
+}
 
 /// All of it.
 pub(super) struct Wanted {
@@ -30,9 +37,10 @@ pub(super) struct Wanted {
     pub(super) groups: BTreeMap<GroupId, Group>,
 }
 
-/// VLANs of a port, if it is no trunk of all.
-fn vlans(config: &NormalConfig, port: u32) -> Option<&PortVlans> {
-    config.ports.get(&port)
+/// VLANs of a port, or of a bond, whose members have the same, if it is no trunk of all.
+fn vlans(config: &NormalConfig, bundle: u32) -> Option<&PortVlans> {
+    let port = config.bond(bundle).and_then(|bond| bond.members.keys().next().copied());
+    config.ports.get(&port.unwrap_or(bundle))
 }
 
 /// The program's part of a configuration.
@@ -42,7 +50,7 @@ pub(super) fn extras(config: &NormalConfig, ports: &Ports, first_egress: Option<
         bits.filter(|(_, other)| other.to == to).fold(0, |all, (bit, _)| all | 1 << bit)
     };
     let protected: PortSet = config.protected.iter().copied().collect();
-    let reaches = |ports: Vec<u32>| Reaches::of(ports.into_iter(), &protected);
+    let reaches = |ports: Vec<u32>| Reaches::of(ports.into_iter(), |port| protected.contains(port));
     let mirrors = config.mirrors.iter().map(|mirror| {
         let own = MirrorTarget::Port;
         let selected = |port: &u32| {
@@ -73,12 +81,18 @@ pub(super) fn extras(config: &NormalConfig, ports: &Ports, first_egress: Option<
         protected,
         flood_vlans: config.flood_vlans.clone(),
         forwards_bpdu: config.forwards_bpdu,
+        bonds: config.bonding(),
     }
 }
 
 impl Wanted {
     /// For the program that has this layout.
-    pub(super) fn of(config: &NormalConfig, ports: &Ports, layout: &Layout) -> Wanted {
+    pub(super) fn of(
+        config: &NormalConfig,
+        ports: &Ports,
+        layout: &Layout,
+        hashes: &mut Hashes,
+    ) -> Wanted {
         let mut wanted = Wanted { rows: Vec::new(), groups: BTreeMap::new() };
         if !config.has_tables() {
             return wanted;
@@ -86,7 +100,15 @@ impl Wanted {
         wanted.comes(config, ports, layout);
         wanted.mirrored(config, ports, layout);
         wanted.floods(config, ports, layout);
+        wanted.bonds(config, layout, hashes);
+        hashes.keep(&config.bonds);
         wanted
+    }
+
+    /// Bonds whose slots are counted, with how many there are.
+    pub(super) fn slots(&self) -> impl Iterator<Item = (u32, usize)> {
+        let counted = |group: &Group| Some((group.slots.as_ref()?.0, group.buckets.len()));
+        self.groups.values().filter_map(counted).collect::<Vec<_>>().into_iter()
     }
 
     /// Blocks of VLANs become rows; the last one, of all, gives way.
@@ -161,7 +183,8 @@ impl Wanted {
             Floods { config, layout, table, everywhere: Vec::new(), classes: HashMap::new() };
         // Of each VLAN the ports that are no trunks of all.
         let mut by_vlan: Vec<Vec<u32>> = vec![Vec::new(); 4096];
-        for port in ports.flooding().filter(ours) {
+        let exists = |port| ports.contains(port);
+        for port in config.bundles(ports.flooding().filter(ours), exists) {
             match vlans(config, port) {
                 None => floods.everywhere.push(port),
                 Some(vlans) => {
@@ -177,7 +200,9 @@ impl Wanted {
         let plain: Vec<Option<&Vec<u32>>> = (0_u16..4096)
             .map(|vlan| {
                 let of = &by_vlan[usize::from(vlan)];
-                let looks = of.iter().any(|port| config.ports[port].looks_inside(vlan));
+                let looks = of
+                    .iter()
+                    .any(|port| vlans(config, *port).is_some_and(|vlans| vlans.looks_inside(vlan)));
                 (!looks).then_some(of)
             })
             .collect();
@@ -189,12 +214,14 @@ impl Wanted {
         for vlan in (0_u16..4096).filter(|vlan| plain[usize::from(*vlan)].is_none()) {
             let of = &by_vlan[usize::from(vlan)];
             let reached = |inner: u16| -> Vec<u32> {
-                let reached = |port: &u32| config.ports[port].includes(vlan, inner);
+                let reached = |port: &u32| {
+                    vlans(config, *port).is_some_and(|vlans| vlans.includes(vlan, inner))
+                };
                 of.iter().copied().filter(reached).collect()
             };
-            let lists = of.iter().any(|port| {
-                config.ports[port].looks_inside(vlan) && config.ports[port].vlans.is_some()
-            });
+            let lists = of.iter().filter_map(|port| vlans(config, *port));
+            let lists =
+                lists.into_iter().any(|vlans| vlans.looks_inside(vlan) && vlans.vlans.is_some());
             let blocks = match lists {
                 true => cover(reached),
                 // Only whether there is one is of interest.
@@ -208,9 +235,14 @@ impl Wanted {
             let MirrorTarget::Vlan(vlan) = mirror.to else { continue };
             let member =
                 |port: &u32| vlans(config, *port).is_none_or(|vlans| vlans.includes(vlan, 0));
-            let members = ports.numbers().filter(ours).filter(member);
-            let bucket = |port| layout.vlans.copy(port, vlans(config, port));
-            self.groups.insert(group_of_mirror(number), members.map(bucket).collect());
+            let members = config.bundles(ports.numbers().filter(ours), exists);
+            let members = members.into_iter().filter(member);
+            let bucket = |port| match bond_of_bundle(port) {
+                Some(_) => layout.vlans.bonds.station(port),
+                None => layout.vlans.copy(port, vlans(config, port)),
+            };
+            let group = Group { buckets: members.map(bucket).collect(), slots: None };
+            self.groups.insert(group_of_mirror(number), group);
         }
     }
 }
@@ -236,13 +268,23 @@ impl Floods<'_> {
         let members = || self.everywhere.iter().chain(others).copied();
         if fresh {
             let config = self.config;
-            let bucket = |port| self.layout.vlans.bucket(port, class, vlans(config, port));
-            wanted.groups.entry(group).or_default().extend(members().map(bucket));
+            let bucket = |port| match bond_of_bundle(port) {
+                Some(_) => self.layout.vlans.bonds.bucket(port, class),
+                None => self.layout.vlans.bucket(port, class, vlans(config, port)),
+            };
+            let buckets = &mut wanted.groups.entry(group).or_default().buckets;
+            buckets.extend(members().map(bucket));
         }
         let reach = self.config.mirrors.iter().map(|mirror| {
-            let selected =
-                |port: &u32| mirror.destinations.as_ref().is_none_or(|ports| ports.contains(port));
-            Reaches::of(members().filter(selected), &self.layout.headers.protected)
+            let selected = |bundle: &u32| {
+                let ports = self.config.ports_of(*bundle);
+                let all = mirror.destinations.as_ref();
+                all.is_none_or(|all| ports.iter().any(|port| all.contains(port)))
+            };
+            let protected = &self.layout.headers.protected;
+            Reaches::of(members().filter(selected), |bundle| {
+                self.config.ports_of(bundle).iter().any(|port| protected.contains(*port))
+            })
         });
         let reach: Vec<Reaches> = reach.collect();
         wanted.rows.push(Row {

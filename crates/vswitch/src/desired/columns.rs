@@ -94,6 +94,7 @@ const FOLLOWED: &[(&str, &[&str])] = &[
             "lldp",
             "error",
             "admin_state",
+            "lacp_current",
             "link_state",
             "link_resets",
             "link_speed",

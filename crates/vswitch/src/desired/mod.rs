@@ -6,6 +6,7 @@
 //! Holds true: the same database gives the same settings; nothing in a row is dropped without a note. A column that a
 //! newer schema adds is not followed, so it is not known here.
 
+pub mod bond;
 pub mod bridge;
 pub mod columns;
 pub mod controller;

@@ -1,5 +1,6 @@
 //! `Port`: an interface, or several as one, with its VLANs and queues.
 
+use super::bond::BondSettings;
 use super::interface::Interface;
 use super::notes::Notes;
 use super::qos::QosSettings;
@@ -83,21 +84,6 @@ pub enum VlanMode {
     Tunnel,
 }
 
-/// How interfaces are bonded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BondSettings {
-    /// `active-backup`, `balance-slb` or `balance-tcp`.
-    pub mode: String,
-    /// `off`, `active` or `passive`.
-    pub lacp: String,
-    /// An interface is used after its link was up for so long, in milliseconds.
-    pub up_delay_ms: u64,
-    /// It is given up after its link was down for so long.
-    pub down_delay_ms: u64,
-    /// `other_config` keys that begin with `bond-` or `lacp-`.
-    pub options: BTreeMap<String, String>,
-}
-
 /// VLAN ids of a column.
 pub(crate) fn vlans(row: &Row, column: &str) -> BTreeSet<u16> {
     let atoms = row.get(column).into_iter().flat_map(Datum::atoms);
@@ -124,7 +110,7 @@ impl Port {
             // Packets of one VLAN would reach the others.
             notes.refuse_for_last();
         }
-        let bond = bond(reader, row, interfaces.len(), &mut notes);
+        let bond = BondSettings::of(reader, row, &interfaces, &mut notes);
         let protected = row.boolean("protected") == Some(true);
         if protected && !reader.can(&mut notes, Feature::Protected) {
             notes.refuse_for_last();
@@ -197,39 +183,4 @@ fn vlan(row: &Row, notes: &mut Notes) -> Vlan {
         },
         mode,
     }
-}
-
-/// A bond that the switch lacks refuses the port: its interfaces would be a loop.
-fn bond(
-    reader: &Reader<'_>,
-    row: &Row,
-    interfaces: usize,
-    notes: &mut Notes,
-) -> Option<BondSettings> {
-    let lacp = row.text("lacp").unwrap_or("off");
-    if interfaces < 2 && lacp == "off" {
-        return None;
-    }
-    let able = (interfaces < 2 || reader.can(notes, Feature::Bond))
-        && (lacp == "off" || reader.can(notes, Feature::Lacp));
-    if !able {
-        notes.refuse_for_last();
-        return None;
-    }
-    let ms = |column| row.integer(column).and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0);
-    let options = match row.get("other_config") {
-        Some(Datum::Map(map)) => map
-            .iter()
-            .map(|(key, value)| (key.to_string(), value.to_string()))
-            .filter(|(key, _)| key.starts_with("bond-") || key.starts_with("lacp-"))
-            .collect(),
-        _ => BTreeMap::new(),
-    };
-    Some(BondSettings {
-        mode: row.text("bond_mode").unwrap_or("active-backup").to_owned(),
-        lacp: lacp.to_owned(),
-        up_delay_ms: ms("bond_updelay"),
-        down_delay_ms: ms("bond_downdelay"),
-        options,
-    })
 }

@@ -192,3 +192,29 @@ fn mirrors_queues_controllers_and_tables_hang_at_their_rows() {
     assert_eq!((qos.rate_max, qos.queues[&1].rate_min), (Some(1_000_000), Some(5000)));
     assert!(port.notes.line().expect("a note").contains("queue 1: priority x is no number"));
 }
+
+#[test]
+fn a_bond_has_what_its_keys_say_and_what_is_written_wrongly_is_told() {
+    let keys = map(&[("lacp-time", "fast"), ("bond-rebalance-interval", "often"), ("x", "y")]);
+    let columns = json!({
+        "interfaces": rows(&[4, 5]), "bond_mode": "balance-tcp", "lacp": "active", "bond_updelay": 50,
+        "other_config": keys,
+    });
+    let mut all = with(json!({}), columns, json!({}));
+    all.push(("Interface", 5, json!({"name": "p2"})));
+    let port = read(&all).ports["p1"].clone();
+    let bond = port.settings.bond.as_ref().expect("a bond");
+    assert_eq!((bond.settings.mode.word(), bond.settings.lacp.word()), ("balance-tcp", "active"));
+    assert_eq!((bond.settings.up_delay_ms, bond.settings.rebalance_ms), (50, 10_000));
+    assert!(bond.settings.fast && bond.links["p2"].priority == 65535);
+    let line = port.notes.line().expect("a note");
+    assert!(line.starts_with("bond-rebalance-interval=often: 0 to "), "{line}");
+    let mut off = with(
+        json!({}),
+        json!({"interfaces": rows(&[4, 5]), "bond_mode": "balance-tcp"}),
+        json!({}),
+    );
+    off.push(("Interface", 5, json!({"name": "p2"})));
+    let line = read(&off).ports["p1"].notes.line().expect("a note");
+    assert!(line.contains("balance-tcp needs lacp=active or passive"), "{line}");
+}

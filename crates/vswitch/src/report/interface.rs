@@ -71,6 +71,7 @@ fn link(view: Option<&InterfaceView>) -> Vec<(&'static str, Datum)> {
         ),
         ("mtu", maybe(view.and_then(|view| view.mtu).map(i64::from))),
         ("mac_in_use", maybe(view.and_then(|view| view.mac).map(|mac| mac.to_string()))),
+        ("lacp_current", maybe(view.and_then(|view| view.lacp_current))),
         ("ifindex", maybe(view.and_then(|view| view.ifindex).map(i64::from))),
         ("status", Datum::map(status)),
     ]

@@ -2,7 +2,7 @@
 
 use crate::actual::{Actual, Refusals};
 use crate::desired::Desired;
-use crate::switch::{BridgeView, ControllerView, InterfaceView};
+use crate::switch::{BridgeView, ControllerView, InterfaceView, Mac};
 use ovsdb::Database;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +13,8 @@ pub struct Views {
     pub bridges: BTreeMap<String, BridgeView>,
     /// Interfaces by name.
     pub interfaces: BTreeMap<String, InterfaceView>,
+    /// Addresses of the active members of bonds, by port.
+    pub bonds: BTreeMap<String, Mac>,
     /// Controllers by bridge and target.
     pub controllers: BTreeMap<String, BTreeMap<String, ControllerView>>,
 }

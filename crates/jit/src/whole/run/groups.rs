@@ -39,6 +39,11 @@ impl<'a> Run<'a> {
                 let live = live.filter(|(_, b)| b.weight > 0 && self.live(b));
                 live.min_by_key(|(at, b)| Draw::new(hash, *at, b.weight))
             }
+            GroupKind::Slots => {
+                let hash = self.group_hash(copy, group) as usize;
+                let slot = hash.checked_rem(group.buckets.len());
+                slot.map(|at| (at, &group.buckets[at]))
+            }
         };
         match chosen {
             Some((at, bucket)) => self.bucket(copy, (id, at as u32), bucket),

@@ -1,0 +1,178 @@
+//! Two bridges with two cables between them, which are bonds at both ends: a member that goes and comes, LACP, what is told.
+
+use super::{Bond, ask};
+use crate::bridges::{BridgeConfig, Bridges, Defaults, PortConfig};
+use crate::program::tables;
+use port::memory::{self, Handle};
+use port::spec::Kind;
+use std::time::{Duration, Instant};
+use switch::{EngineKind, Workers};
+
+const LONG: Duration = Duration::from_secs(30);
+
+struct Bed {
+    bridges: Bridges,
+    far: [Handle; 2],
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        self.bridges.stop();
+    }
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + LONG;
+    while !done() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Bridges br0 and br1, whose ports a0 and b0 lead to a1 and b1. `bond` is what both bonds are.
+fn bed(name: &str, engine: EngineKind, bond: &str) -> Bed {
+    let workers = Workers::start(1, &[]).unwrap();
+    let defaults = Defaults {
+        engine,
+        punt_rate: 10_000,
+        validate: None,
+        connections: 1024,
+        flows_max: Some(1 << 16),
+        dpdk: port_dpdk::Options::default(),
+        watchdog: None,
+    };
+    let bridges = Bridges::new(workers, defaults);
+    let far = [0, 1].map(|n| {
+        let bridge = format!("br{n}");
+        let bond: Bond = format!("bond{n},members=a{n},b{n},{bond}").parse().unwrap();
+        let config = BridgeConfig { bonds: vec![bond], ..BridgeConfig::named(&bridge) };
+        bridges.add(config).unwrap();
+        let name = format!("bonds-{name}-{n}");
+        let far = memory::attach(&name).unwrap();
+        bridges.add_port(&bridge, PortConfig::new(&name, Kind::Memory(name.clone()))).unwrap();
+        let found = bridges.bridge(&bridge).unwrap();
+        let openflow = found.openflow().unwrap();
+        let told = tables::Told::Flow;
+        tables::tell(&mut openflow.agent(), told, "actions=NORMAL", &|_| None).unwrap();
+        far
+    });
+    ["a0", "b0", "a1", "b1"].iter().for_each(|name| cable(&bridges, name));
+    Bed { bridges, far }
+}
+
+/// Plugs one end of a cable in: `a0` is that of `a1`.
+fn cable(bridges: &Bridges, name: &str) {
+    let n = name.ends_with('1') as u8;
+    let peer = format!("{}{}", &name[..1], 1 - n);
+    bridges.add_port(&format!("br{n}"), PortConfig::new(name, Kind::Patch(peer))).unwrap();
+}
+
+impl Bed {
+    fn ask(&self, family: &str, words: &[&str]) -> String {
+        ask(&self.bridges, family, words).unwrap()
+    }
+
+    /// Frames come through in both directions, each once.
+    fn passes(&self, n: u8) {
+        let frame = |from: u8| {
+            let mut bytes = vec![2, 0, 0, 0, 0, 1 - from, 2, 0, 0, 0, 0, from, 0x88, 0xb5, n];
+            bytes.resize(60, 0);
+            bytes
+        };
+        for from in [0, 1] {
+            let to = &self.far[1 - usize::from(from)];
+            // What was sent before the bonds had settled is late.
+            let mut came = 0;
+            until("a frame comes through", || {
+                assert!(self.far[usize::from(from)].inject_bytes(&frame(from)));
+                let got = to.take_within(Duration::from_millis(200));
+                came += u32::from(got.is_some_and(|got| got.data()[..15] == frame(from)[..15]));
+                came > 0
+            });
+            let back = self.far[usize::from(from)].take();
+            assert!(back.is_none_or(|got| got.data()[6..12] != frame(from)[6..12]), "it came back");
+        }
+    }
+
+    fn shows(&self, what: &str, words: &[&str], of: &str) {
+        until(&format!("{words:?} shows {of:?}"), || self.ask(what, words).contains(of));
+    }
+}
+
+#[test]
+fn a_bond_of_two_cables_is_no_loop_and_outlives_one_of_them() {
+    for (round, engine) in [EngineKind::Interp, EngineKind::default()].into_iter().enumerate() {
+        for mode in ["active-backup", "balance-slb"] {
+            let bed = bed(&format!("{mode}-{round}"), engine.clone(), &format!("mode={mode}"));
+            bed.shows("bond", &["show", "bond0"], "member b0: enabled");
+            bed.passes(1);
+            for cut in ["a0", "b1"] {
+                let bridge = if cut == "a0" { "br0" } else { "br1" };
+                bed.bridges.remove_port(bridge, cut).unwrap();
+                bed.passes(2);
+                cable(&bed.bridges, cut);
+                bed.shows("bond", &["show"], &format!("member {cut}: enabled"));
+                bed.passes(3);
+            }
+            let active = bed.bridges.bridge("br0").unwrap().bond_active("bond0");
+            assert!(active.is_some());
+            assert!(!bed.ask("bond", &["set-active-member", "bond0", "a0"]).is_empty());
+            bed.shows("bond", &["show", "bond0"], "member a0: enabled\n  active member");
+            bed.passes(4);
+        }
+    }
+}
+
+#[test]
+fn lacp_is_spoken_between_two_bridges() {
+    let words = "mode=balance-tcp,lacp=active,lacp-time=fast";
+    let bed = bed("lacp", EngineKind::default(), words);
+    for bond in ["bond0", "bond1"] {
+        bed.shows("bond", &["show", bond], "lacp_status: negotiated");
+        for member in ["a", "b"] {
+            let member = format!("member: {member}{}: current attached", &bond[4..]);
+            bed.shows("lacp", &["show", bond], &member);
+        }
+    }
+    bed.passes(1);
+    let found = bed.bridges.bridge("br0").unwrap();
+    assert_eq!(found.lacp_current("a0"), Some(true));
+    assert_eq!(found.lacp_current("bonds-lacp-0"), None);
+    bed.bridges.remove_port("br1", "a1").unwrap();
+    bed.shows("bond", &["show", "bond0"], "member a0: disabled");
+    bed.passes(2);
+    assert!(bed.ask("lacp", &["show-stats", "bond0"]).contains("RX Bad PDUs: 0"));
+    // Without a partner nothing passes.
+    bed.bridges.set_bonds("br1", Vec::new()).unwrap();
+    bed.shows("bond", &["show", "bond0"], "lacp_status: configured");
+}
+
+#[test]
+fn what_is_asked_is_answered_in_open_vswitchs_words() {
+    let bed = bed("words", EngineKind::default(), "mode=balance-slb");
+    let list = bed.ask("bond", &["list"]);
+    assert_eq!(
+        list,
+        "bond\ttype\trecircID\tmembers\nbond0\tbalance-slb\t0\ta0, b0\nbond1\tbalance-slb\t0\ta1, b1\n"
+    );
+    let refused = |family: &str, words: &[&str]| ask(&bed.bridges, family, words).unwrap_err();
+    assert_eq!(refused("bond", &["show", "nope"]), "no such bond");
+    assert_eq!(refused("lacp", &["show", "bond0"]), "no such lacp object");
+    assert_eq!(refused("bond", &["migrate", "nope", "1", "a0"]), "no such bond");
+    assert_eq!(refused("bond", &["hash", "x"]), "invalid mac");
+    assert_eq!(refused("bond", &["hash", "00:00:00:00:00:01", "x"]), "invalid vlan");
+    bed.shows("bond", &["show", "bond0"], "member a0: enabled");
+    let slot = bed.ask("bond", &["hash", "02:00:00:00:00:00"]);
+    assert_eq!(bed.ask("bond", &["migrate", "bond0", &slot, "a0"]), "migrated");
+    assert_eq!(bed.ask("lacp", &["show"]), "");
+    // Its members are ports as any other once it is gone.
+    let bonds = |text: &str| vec![text.parse::<Bond>().unwrap()];
+    bed.bridges.remove_port("br0", "b0").unwrap();
+    bed.bridges.set_bonds("br0", Vec::new()).unwrap();
+    assert!(!bed.ask("bond", &["list"]).contains("bond0"));
+    bed.passes(1);
+    let other =
+        bed.bridges.set_bonds("br0", [bonds("x,members=a0"), bonds("y,members=a0")].concat());
+    let told = other.unwrap_err().to_string();
+    assert_eq!(told, "bridge br0: bond y: port a0 is a member of bond x");
+}
