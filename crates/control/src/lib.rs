@@ -5,6 +5,7 @@
 //! | [`server`] | the switch in the foreground: started, served, stopped |
 //! | [`bridges`] | switches that share its workers: added, changed and removed while packets pass |
 //! | [`config`] | what it is told: a file and options, checked as a whole |
+//! | [`config::diff`] | what differs between two configurations, as changes in their order |
 //! | `normal` | VLANs of ports and mirrors, as people write them |
 //! | [`controllers`] | what programs it, a file each: OpenFlow, P4 |
 //! | `ports` | its ports: planned, opened, let go |

@@ -176,7 +176,7 @@ impl Ports {
             })?;
             set.push(Setting { port: PortRef::Number(planned.number), of: of.clone() });
         }
-        let environment = config.environment.clone().with(Panel::new(config.workers));
+        let environment = config.environment().with(Panel::new(config.workers));
         Ok(Ports { all, queues: set, environment })
     }
 

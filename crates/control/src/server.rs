@@ -1,6 +1,7 @@
 //! The server: a switch in the foreground, until a signal ends it ([`signals`](crate::signals)).
 
 use crate::bridges::{Bridges, Defaults};
+use crate::config::diff::{Setup, diff};
 use crate::config::{Config, Options, check_cpus};
 use crate::controller::{Begun, Controllers};
 use crate::dial::default_path;
@@ -33,6 +34,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
     // All that can be wrong is looked at before anything is taken from anybody.
     check_cpus(&config.cpus)?;
     let ports = Ports::plan(&config)?;
+    let setup = config.setup(&ports)?;
     let place =
         Place { path: config.ctl.clone().unwrap_or_else(default_path), group: config.ctl_group };
     if config.ctl.is_some() {
@@ -67,6 +69,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
         switch: &switch,
         config: &config,
         ports: &ports,
+        setup: &setup,
         bridges: &bridges,
         place: &place,
         handover: &handover,
@@ -172,6 +175,7 @@ struct Starting<'a> {
     switch: &'a Switch,
     config: &'a Config,
     ports: &'a Ports,
+    setup: &'a Setup,
     bridges: &'a Bridges,
     place: &'a Place,
     handover: &'a Arc<Handover>,
@@ -279,11 +283,10 @@ impl Starting<'_> {
         let first = self.config.bridge();
         let (switch, ports) = (self.switch.clone(), self.ports.configs());
         self.bridges.adopt(first, switch, controllers.clone(), ports).map_err(Failure::bad)?;
-        for (bridge, ports) in &self.config.bridges {
-            self.bridges.add(bridge.clone()).map_err(Failure::bad)?;
-            for port in ports {
-                self.bridges.add_port(&bridge.name, port.clone()).map_err(Failure::bad)?;
-            }
+        // Settings of the process are what it has begun with: bridges are left.
+        let setup = Setup { bridges: self.bridges.setup(), process: self.setup.process.clone() };
+        for change in diff(&setup, self.setup) {
+            self.bridges.apply(change).map_err(Failure::bad)?;
         }
         Ok(controllers)
     }

@@ -3,8 +3,8 @@
 use super::{Bond, ask};
 use crate::bridges::{BridgeConfig, Bridges, Defaults, PortConfig};
 use crate::program::tables;
+use port::kind::Environment;
 use port::memory::{self, Handle};
-use port::spec::Kind;
 use std::time::{Duration, Instant};
 use switch::{EngineKind, Workers};
 
@@ -29,6 +29,10 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
+fn port(name: &str, spec: &str) -> PortConfig {
+    PortConfig::of_spec(&crate::port_kinds::parse(&format!("{name}={spec}")).unwrap())
+}
+
 /// Bridges br0 and br1, whose ports a0 and b0 lead to a1 and b1. `bond` is what both bonds are.
 fn bed(name: &str, engine: EngineKind, bond: &str) -> Bed {
     let workers = Workers::start(1, &[]).unwrap();
@@ -38,7 +42,7 @@ fn bed(name: &str, engine: EngineKind, bond: &str) -> Bed {
         validate: None,
         connections: 1024,
         flows_max: Some(1 << 16),
-        dpdk: port_dpdk::Options::default(),
+        environment: Environment::default(),
         watchdog: None,
     };
     let bridges = Bridges::new(workers, defaults);
@@ -49,7 +53,7 @@ fn bed(name: &str, engine: EngineKind, bond: &str) -> Bed {
         bridges.add(config).unwrap();
         let name = format!("bonds-{name}-{n}");
         let far = memory::attach(&name).unwrap();
-        bridges.add_port(&bridge, PortConfig::new(&name, Kind::Memory(name.clone()))).unwrap();
+        bridges.add_port(&bridge, port(&name, &format!("memory:{name}"))).unwrap();
         let found = bridges.bridge(&bridge).unwrap();
         let openflow = found.openflow().unwrap();
         let told = tables::Told::Flow;
@@ -64,7 +68,7 @@ fn bed(name: &str, engine: EngineKind, bond: &str) -> Bed {
 fn cable(bridges: &Bridges, name: &str) {
     let n = name.ends_with('1') as u8;
     let peer = format!("{}{}", &name[..1], 1 - n);
-    bridges.add_port(&format!("br{n}"), PortConfig::new(name, Kind::Patch(peer))).unwrap();
+    bridges.add_port(&format!("br{n}"), port(name, &format!("patch:{peer}"))).unwrap();
 }
 
 impl Bed {

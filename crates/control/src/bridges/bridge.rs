@@ -3,6 +3,7 @@
 use super::config::{BridgeConfig, Defaults, PortConfig};
 use super::error::Error;
 use crate::bonds::Bonds;
+use crate::config::diff::BridgeParts;
 use crate::controller::Controllers;
 use crate::controllers::openflow::OpenFlow;
 use crate::program::tables;
@@ -115,7 +116,8 @@ impl Bridge {
 
     pub(super) fn reconfigure(&self, config: BridgeConfig) -> Result<(), Error> {
         let bridge = || self.name.clone();
-        if config.name != self.name {
+        let parts = BridgeParts::between(&lock(&self.config), &config);
+        if parts.name {
             return Err(Error::Renamed { bridge: bridge() });
         }
         self.check_mirrors(&config.mirrors)?;
@@ -127,23 +129,21 @@ impl Bridge {
             .set_table_limits(config.tables.clone())
             .map_err(|error| Error::Table { bridge: bridge(), error })?;
         let mut held = lock(&self.config);
-        if config.datapath_id != held.datapath_id {
+        if parts.datapath_id {
             let id = config.datapath_id.unwrap_or_else(|| id_of_name(&self.name));
             openflow.set_datapath_id(id);
         }
-        // Those who are connected have been told another id, or were reached by what is no more said.
-        if config.channel != held.channel || config.datapath_id != held.datapath_id {
+        if parts.disconnects() {
             openflow
                 .reconfigure(&self.switch, config.channel.clone())
                 .map_err(|error| Error::Channel { bridge: bridge(), error })?;
         }
-        let learns = config.learning != held.learning;
-        let follows = learns
-            || (config.vlan_tags, &config.mirrors, &config.bonds)
-                != (held.vlan_tags, &held.mirrors, &held.bonds);
+        let learns = parts.learning;
         let before = std::mem::replace(&mut *held, config);
         drop(held);
-        if follows && let Err(error) = self.follow_config() {
+        if parts.normal
+            && let Err(error) = self.follow_config()
+        {
             let mut held = lock(&self.config);
             (held.vlan_tags, held.mirrors) = (before.vlan_tags, before.mirrors);
             held.learning = before.learning;

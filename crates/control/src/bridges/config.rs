@@ -34,7 +34,7 @@ pub struct Defaults {
 }
 
 /// A bridge as it is to be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BridgeConfig {
     /// Its name.
     pub name: String,
@@ -73,7 +73,7 @@ impl BridgeConfig {
 }
 
 /// A port as it is to be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortConfig {
     /// Its name, once in the process.
     pub name: String,
@@ -110,7 +110,7 @@ impl PortConfig {
 }
 
 /// A bridge can be called so.
-pub(super) fn check_name(name: &str) -> Result<(), Error> {
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let bad = |c: char| c == '/' || c.is_whitespace() || c.is_control();
     match (1..=255).contains(&name.len()) && !name.contains(bad) {
         true => Ok(()),
@@ -119,7 +119,7 @@ pub(super) fn check_name(name: &str) -> Result<(), Error> {
 }
 
 /// A port can be called so.
-pub(super) fn check_port_name(name: &str) -> Result<(), Error> {
+pub(crate) fn check_port_name(name: &str) -> Result<(), Error> {
     match (1..=255).contains(&name.len()) && !name.contains(char::is_control) {
         true => Ok(()),
         false => Err(Error::PortName { name: name.to_owned() }),

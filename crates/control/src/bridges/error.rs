@@ -153,6 +153,12 @@ pub enum Error {
         /// Its name.
         bridge: String,
     },
+    /// What the process has from its start on.
+    #[error("{setting} changes with a restart: end the process, and start it with the new value")]
+    NeedsRestart {
+        /// The option.
+        setting: &'static str,
+    },
     /// What a running bridge keeps.
     #[error("bridge {bridge}: {what} cannot change while it runs: remove it, and add it again")]
     Fixed {

@@ -21,7 +21,7 @@
 
 mod bridge;
 pub(crate) mod config;
-mod error;
+pub(crate) mod error;
 mod normal;
 mod ports;
 mod status;
@@ -37,6 +37,7 @@ pub use config::{BridgeConfig, DEFAULT_NAME, Defaults, PortConfig};
 pub use error::Error;
 pub use status::{BridgeStatus, ControllerState, PortState, Station};
 
+use crate::config::diff::{BridgeSetup, Change};
 use crate::controller::Controllers;
 use crate::sync::lock;
 use datapath::policer::Policing;
@@ -230,6 +231,31 @@ impl Bridges {
     pub fn set_bonds(&self, bridge: &str, bonds: Vec<Bond>) -> Result<(), Error> {
         let _changing = self.changing();
         self.bridge(bridge)?.set_bonds(bonds)
+    }
+
+    /// What the bridges and their ports are to be, numbers filled in.
+    pub fn setup(&self) -> Vec<BridgeSetup> {
+        let of = |bridge: &Arc<Bridge>| BridgeSetup {
+            bridge: bridge.config(),
+            ports: lock(&bridge.ports).clone(),
+        };
+        self.all().iter().map(of).collect()
+    }
+
+    /// Makes one change of those from one configuration to another.
+    pub fn apply(&self, change: Change) -> Result<(), Error> {
+        match change {
+            Change::Restart(setting) => Err(Error::NeedsRestart { setting }),
+            Change::RemovePort { bridge, port } => self.remove_port(&bridge, &port),
+            Change::RemoveBridge(bridge) => self.remove(&bridge),
+            Change::AddBridge(bridge) => self.add(bridge),
+            Change::ChangeBridge(bridge) => self.reconfigure(&bridge.name.clone(), bridge),
+            Change::AddPort { bridge, port } => self.add_port(&bridge, port).map(drop),
+            Change::ChangePort { bridge, port } => {
+                let _changing = self.changing();
+                self.bridge(&bridge)?.change_port(port)
+            }
+        }
     }
 
     /// Lets go of all controllers, and stops all switches and the workers.

@@ -4,6 +4,7 @@ use super::bridge::Bridge;
 use super::config::{PortConfig, check_port_name};
 use super::error::Error;
 use super::normal;
+use crate::config::diff::PortParts;
 use crate::ports::{open, places};
 use crate::sync::lock;
 use datapath::policer::Policing;
@@ -52,6 +53,27 @@ impl Bridge {
         self.switch().remove_port(number).map_err(|error| self.refused(name, error))?;
         self.with_ports(name, |ports| ports.retain(|port| port.name != name))?;
         self.settle();
+        Ok(())
+    }
+
+    /// Gives an open port what can change while it is open.
+    pub(super) fn change_port(&self, to: PortConfig) -> Result<(), Error> {
+        let held = lock(&self.ports).iter().find(|port| port.name == to.name).cloned();
+        let Some(held) = held else {
+            let (bridge, port) = (self.name().to_owned(), to.name);
+            return Err(Error::NoPort { bridge, port });
+        };
+        let parts = PortParts::between(&held, &to);
+        if parts.opened {
+            let (bridge, what) = (self.name().to_owned(), "what a port is opened with");
+            return Err(Error::Fixed { bridge, what });
+        }
+        if parts.vlan {
+            self.set_vlan(&to.name, to.vlan)?;
+        }
+        if parts.number {
+            self.renumber(&to.name, to.number)?;
+        }
         Ok(())
     }
 

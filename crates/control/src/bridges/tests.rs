@@ -1,6 +1,7 @@
 //! Bridges on memory ports: made and removed, patched together, ports that come and go while packets pass.
 
 use super::*;
+use crate::config::diff::{BridgeSetup, Change, Setup, diff};
 use crate::program::tables;
 use port::memory::{self, Handle};
 use std::time::{Duration, Instant};
@@ -239,7 +240,7 @@ fn what_is_wrong_is_told_precisely_and_changes_nothing() {
     assert!(matches!(reserved, Err(Error::NumberReserved { .. })));
     let none = bridges.add_port("br0", port("wrong-b", "af_packet:no-such-if"));
     assert!(matches!(none, Err(Error::Port { error: port::Error::NoInterface { .. }, .. })));
-    let own = bridges.add_port("br0", port("p", "x=patch:p"));
+    let own = bridges.add_port("br0", port("p", "patch:p"));
     assert!(matches!(own, Err(Error::Port { error: port::Error::Unsupported { .. }, .. })));
     assert!(matches!(bridges.remove_port("br1", "wrong-a"), Err(Error::NoPort { .. })));
     assert!(matches!(bridges.renumber("br0", "none", Some(3)), Err(Error::NoPort { .. })));
@@ -312,5 +313,46 @@ fn a_hundred_bridges_and_four_thousand_ports() {
         assert_eq!(usize::from(number(got.data())), at / 40);
         assert!(far.take().is_none());
     }
+    bridges.stop();
+}
+
+/// Bridges, numbers and ports pass from one configuration to the next by what differs, and the switches have them then.
+#[test]
+fn a_configuration_is_applied_by_what_differs() {
+    let bridges = bridges(1, EngineKind::Interp);
+    let bridge = |name: &str, tags: u8, ports: &[&str]| BridgeSetup {
+        bridge: BridgeConfig { vlan_tags: tags, ..BridgeConfig::named(name) },
+        ports: ports
+            .iter()
+            .map(|text| PortConfig::of_spec(&crate::port_kinds::parse(text).unwrap()))
+            .collect(),
+    };
+    for wanted in [
+        vec![bridge("br0", 2, &["a:1=patch:b", "b:2=patch:a", "c=patch:x"])],
+        // Numbers change places, one goes, one comes.
+        vec![bridge("br0", 2, &["a:2=patch:b", "b:1=patch:a", "d:3=patch:y"])],
+        // A port passes to another bridge, a number from one that takes any.
+        vec![bridge("br0", 1, &["a=patch:b", "e:2=patch:z"]), bridge("br1", 2, &["b:7=patch:a"])],
+        vec![bridge("br1", 2, &["a:7=patch:b", "b=patch:a"])],
+        vec![],
+    ] {
+        let setup = |bridges| Setup { bridges, ..Setup::default() };
+        let wanted = setup(wanted);
+        wanted.check().unwrap();
+        for change in diff(&setup(bridges.setup()), &wanted) {
+            bridges.apply(change).unwrap();
+        }
+        assert_eq!(diff(&setup(bridges.setup()), &wanted), []);
+        for BridgeSetup { bridge, ports } in &wanted.bridges {
+            let has = bridges.bridge(&bridge.name).unwrap().ports();
+            assert_eq!(has.len(), ports.len());
+            for port in ports {
+                let found = has.iter().find(|has| has.config.name == port.name).unwrap();
+                assert!(port.number.is_none_or(|number| number == found.view.number));
+            }
+        }
+    }
+    let restart = bridges.apply(Change::Restart("--workers")).unwrap_err();
+    assert!(restart.to_string().starts_with("--workers changes with a restart"));
     bridges.stop();
 }

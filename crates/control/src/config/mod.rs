@@ -1,6 +1,9 @@
 //! The configuration of `run`: a TOML file whose keys are the options' names, and the options
 //! themselves, which add to its lists and override its values.
 
+pub mod diff;
+mod setup;
+
 use crate::bonds::Bond;
 use crate::bridges::config::{BridgeConfig, DEFAULT_NAME, Defaults, PortConfig};
 use crate::engine::EngineName;
@@ -406,8 +409,8 @@ pub(crate) struct Config {
     pub(crate) services: Vec<String>,
     /// Workers never sleep.
     pub(crate) poll: bool,
-    /// What kinds of ports find there.
-    pub(crate) environment: Environment,
+    /// How DPDK's devices are opened.
+    pub(crate) dpdk: port_dpdk::Options,
     /// The control socket.
     pub(crate) ctl: Option<PathBuf>,
     /// Flow entries, at most; none for what memory allows.
@@ -431,6 +434,11 @@ pub(crate) struct Config {
 }
 
 impl Config {
+    /// What kinds of ports find there.
+    pub(crate) fn environment(&self) -> Environment {
+        Environment::default().with(self.dpdk.clone())
+    }
+
     /// What bridges have in common.
     pub(crate) fn defaults(&self) -> Defaults {
         Defaults {
@@ -439,7 +447,7 @@ impl Config {
             validate: self.validate,
             connections: self.connections,
             flows_max: self.flows_max,
-            environment: self.environment.clone(),
+            environment: self.environment(),
             watchdog: self.watchdog,
         }
     }
@@ -672,7 +680,7 @@ impl Config {
             take_over,
             services,
             poll: options.poll || file.poll.unwrap_or(false),
-            environment: Environment::default().with(dpdk),
+            dpdk,
             ctl: options.ctl.or(file.ctl),
             flows_max: flows_max.map(|n| n as u32),
             log_changes: options.log_changes.or(file.log_changes),

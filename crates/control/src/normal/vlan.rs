@@ -1,9 +1,8 @@
 //! A port's VLANs under NORMAL.
 
 use super::words;
-use of_pipeline::lower::normal::config::{
-    PortVlans, PriorityTags as Priority, VlanMode as Mode, VlanSet,
-};
+use of_pipeline::lower::normal::config::{PortVlans, VlanMode as Mode, VlanSet};
+pub use of_pipeline::lower::normal::config::{PriorityTags, TagType};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
@@ -41,27 +40,20 @@ pub enum VlanMode {
     Dot1qTunnel,
 }
 
-/// The type of the tag that a tunnel puts in front.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TagType {
-    /// 0x88a8, of a service tag.
-    #[default]
-    Service,
-    /// 0x8100, of a customer's.
-    Customer,
-}
+/// As they are written; shown as 0x8100, if not 0x88a8.
+const TAG_TYPES: [(TagType, &str); 4] = [
+    (TagType::Service, "0x88a8"),
+    (TagType::Service, "802.1ad"),
+    (TagType::Customer, "0x8100"),
+    (TagType::Customer, "802.1q"),
+];
 
-/// How frames leave that have a priority and no VLAN.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PriorityTags {
-    /// Without a tag.
-    #[default]
-    Never,
-    /// With a tag of VLAN 0, if the priority is not 0.
-    IfNonZero,
-    /// The same; a tag that has neither stays.
-    Always,
-}
+/// As they are written.
+const PRIORITY_TAGS: [(PriorityTags, &str); 3] = [
+    (PriorityTags::Never, "never"),
+    (PriorityTags::IfNonZero, "if-nonzero"),
+    (PriorityTags::Always, "always"),
+];
 
 /// What does not fit together in a port's VLANs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -113,19 +105,6 @@ impl VlanMode {
     }
 }
 
-impl PriorityTags {
-    const ALL: [PriorityTags; 3] =
-        [PriorityTags::Never, PriorityTags::IfNonZero, PriorityTags::Always];
-
-    fn word(self) -> &'static str {
-        match self {
-            PriorityTags::Never => "never",
-            PriorityTags::IfNonZero => "if-nonzero",
-            PriorityTags::Always => "always",
-        }
-    }
-}
-
 impl Vlan {
     /// Whether it is one that the switch can do.
     pub(crate) fn check(&self) -> Result<(), VlanError> {
@@ -141,22 +120,17 @@ impl Vlan {
         if (Vlan { protected: false, ..self.clone() }) == Vlan::default() {
             return None;
         }
-        let ether_type = if self.tag_type == TagType::Service { 0x88a8 } else { 0x8100 };
         Some(PortVlans {
             mode: match self.mode {
                 VlanMode::Trunk => Mode::Trunk,
                 VlanMode::Access => Mode::Access(self.tag),
                 VlanMode::NativeTagged => Mode::NativeTagged(self.tag),
                 VlanMode::NativeUntagged => Mode::NativeUntagged(self.tag),
-                VlanMode::Dot1qTunnel => Mode::Tunnel { vlan: self.tag, ether_type },
+                VlanMode::Dot1qTunnel => Mode::Tunnel { vlan: self.tag, tag_type: self.tag_type },
             },
             vlans: (!self.vlans.is_empty())
                 .then(|| self.vlans.iter().copied().collect::<VlanSet>()),
-            priority_tags: match self.priority_tags {
-                PriorityTags::Never => Priority::Never,
-                PriorityTags::IfNonZero => Priority::IfNonZero,
-                PriorityTags::Always => Priority::Always,
-            },
+            priority_tags: self.priority_tags,
         })
     }
 }
@@ -204,20 +178,9 @@ impl FromStr for Vlan {
                     let all = VlanMode::ALL.map(|mode| (mode, mode.word()));
                     mode.replace(one(key, single()?, &all)?).is_some()
                 }
-                "tag-type" => {
-                    let all = [
-                        (TagType::Service, "0x88a8"),
-                        (TagType::Service, "802.1ad"),
-                        (TagType::Customer, "0x8100"),
-                        (TagType::Customer, "802.1q"),
-                    ];
-                    tag_type.replace(one(key, single()?, &all)?).is_some()
-                }
+                "tag-type" => tag_type.replace(one(key, single()?, &TAG_TYPES)?).is_some(),
                 "protected" if values.is_none() => std::mem::replace(&mut protected, true),
-                "priority-tags" => {
-                    let all = PriorityTags::ALL.map(|one| (one, one.word()));
-                    priority.replace(one(key, single()?, &all)?).is_some()
-                }
+                "priority-tags" => priority.replace(one(key, single()?, &PRIORITY_TAGS)?).is_some(),
                 _ => {
                     single()?;
                     return Err(word(format!(
@@ -284,9 +247,11 @@ impl fmt::Display for Vlan {
                 }
             }
         }
-        match self.priority_tags {
-            PriorityTags::Never => {}
-            other => write!(f, ",priority-tags={}", other.word())?,
+        match PRIORITY_TAGS.iter().find(|(tags, _)| *tags == self.priority_tags) {
+            Some((tags, word)) if *tags != PriorityTags::default() => {
+                write!(f, ",priority-tags={word}")?;
+            }
+            _ => {}
         }
         if self.protected { f.write_str(",protected") } else { Ok(()) }
     }

@@ -128,8 +128,28 @@ pub enum VlanMode {
         /// The VLAN.
         vlan: u16,
         /// The tag's type.
-        ether_type: u16,
+        tag_type: TagType,
     },
+}
+
+/// The type of the tag that a tunnel puts in front (`other_config:qinq-ethtype`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TagType {
+    /// Of a service tag.
+    #[default]
+    Service,
+    /// Of a customer's.
+    Customer,
+}
+
+impl TagType {
+    /// As it stands in packets.
+    pub fn ether_type(self) -> u16 {
+        match self {
+            TagType::Service => 0x88a8,
+            TagType::Customer => 0x8100,
+        }
+    }
 }
 
 /// How packets go out that have a priority and no VLAN (`other_config:priority-tags`).
@@ -201,8 +221,8 @@ impl PortVlans {
             VlanMode::NativeTagged(vlan) | VlanMode::NativeUntagged(vlan) if vid == 0 => {
                 Some(Incoming::Native(vlan))
             }
-            VlanMode::Tunnel { vlan, ether_type } => {
-                self.listed(vid).then_some(Incoming::Tunnel(vlan, ether_type))
+            VlanMode::Tunnel { vlan, tag_type } => {
+                self.listed(vid).then_some(Incoming::Tunnel(vlan, tag_type.ether_type()))
             }
             _ => self.trunks(vid).then_some(Incoming::Pass),
         }
@@ -405,7 +425,7 @@ mod tests {
         let access = PortVlans::access(10);
         assert_eq!((access.incoming(0), access.incoming(10)), (Some(Incoming::Access(10)), None));
         assert!(access.includes(10, 0) && !access.includes(10, 20) && !access.includes(0, 0));
-        let tunnel = port(VlanMode::Tunnel { vlan: 100, ether_type: 0x88a8 }, set(&[5]));
+        let tunnel = port(VlanMode::Tunnel { vlan: 100, tag_type: TagType::Service }, set(&[5]));
         assert_eq!(
             (tunnel.incoming(5), tunnel.incoming(6)),
             (Some(Incoming::Tunnel(100, 0x88a8)), None)

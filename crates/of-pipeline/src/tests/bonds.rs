@@ -36,7 +36,7 @@ impl Random {
         };
         let member = |r: &mut Random| Member { unicast: how(r), multicast: how(r) };
         let members = ports.iter().map(|port| (*port, member(self))).collect();
-        let mut any = |r: &mut Random| (r.below(8) > 0).then(|| r.one(ports));
+        let any = |r: &mut Random| (r.below(8) > 0).then(|| r.one(ports));
         let sends = match by_source {
             false => Sends::One(any(self)),
             true => {
@@ -351,11 +351,14 @@ fn a_station_that_said_where_it_is_stays_there_whatever_comes_back() {
     }
 }
 
+/// Frames that were handed over, with the port that each came in by.
+type Seen = Arc<Mutex<Vec<(u32, Vec<u8>)>>>;
+
 #[test]
 fn frames_of_lacp_are_for_the_switch_itself() {
     for engine in engines() {
         let mut bed = with_normal(engine);
-        let seen: Arc<Mutex<Vec<(u32, Vec<u8>)>>> = Arc::default();
+        let seen: Seen = Arc::default();
         let taken = seen.clone();
         bed.agent.set_protocol_frames(Box::new(move |port, bytes| {
             taken.lock().unwrap().push((port, bytes.to_vec()));

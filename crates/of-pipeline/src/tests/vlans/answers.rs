@@ -29,7 +29,8 @@ fn words(text: &str) -> Vec<(&str, String)> {
 
 fn port(text: &str) -> (u32, PortVlans) {
     let (number, rest) = text.split_once(',').unwrap();
-    let (mut vlan, mut mode, mut vlans, mut ether_type) = (0, String::new(), None, 0x88a8);
+    let (mut vlan, mut mode, mut vlans) = (0, String::new(), None);
+    let mut tag_type = TagType::Service;
     let mut priority_tags = PriorityTags::Never;
     for (key, value) in words(rest) {
         match key {
@@ -38,7 +39,8 @@ fn port(text: &str) -> (u32, PortVlans) {
             "trunk" | "cvlans" => {
                 vlans = Some(numbers(&value).into_iter().map(|vlan| vlan as u16).collect());
             }
-            "tag-type" => ether_type = if value == "802.1q" { 0x8100 } else { 0x88a8 },
+            "tag-type" if value == "802.1q" => tag_type = TagType::Customer,
+            "tag-type" => tag_type = TagType::Service,
             "priority-tags" if value == "always" => priority_tags = PriorityTags::Always,
             "priority-tags" => priority_tags = PriorityTags::IfNonZero,
             other => panic!("{other}"),
@@ -49,7 +51,7 @@ fn port(text: &str) -> (u32, PortVlans) {
         "access" => VlanMode::Access(vlan),
         "native-tagged" => VlanMode::NativeTagged(vlan),
         "native-untagged" => VlanMode::NativeUntagged(vlan),
-        "dot1q-tunnel" => VlanMode::Tunnel { vlan, ether_type },
+        "dot1q-tunnel" => VlanMode::Tunnel { vlan, tag_type },
         other => panic!("{other}"),
     };
     (number.parse().unwrap(), PortVlans { mode, vlans, priority_tags })

@@ -8,7 +8,7 @@ use super::bed::*;
 use crate::vlans::{MirrorConfig, MirrorTarget, NormalConfig, NormalRefusal, StationConfig};
 use ir::DropReason;
 use model::{Tag, Tagged, normal};
-use of_lower::normal::config::{PortVlans, PriorityTags, VlanMode, VlanSet};
+use of_lower::normal::config::{PortVlans, PriorityTags, TagType, VlanMode, VlanSet};
 use openflow::Match;
 use std::collections::{BTreeMap, BTreeSet};
 use switch::EngineKind;
@@ -40,14 +40,14 @@ impl Random {
 
     fn port(&mut self) -> PortVlans {
         let vlan = self.vlan();
-        let ether_type = self.one(&[0x8100, 0x88a8]);
+        let tag_type = self.one(&[TagType::Customer, TagType::Service]);
         PortVlans {
             mode: match self.below(6) {
                 0 => VlanMode::Trunk,
                 1 | 2 => VlanMode::Access(vlan),
                 3 => VlanMode::NativeTagged(vlan),
                 4 => VlanMode::NativeUntagged(vlan),
-                _ => VlanMode::Tunnel { vlan, ether_type },
+                _ => VlanMode::Tunnel { vlan, tag_type },
             },
             vlans: self.set(),
             priority_tags: self.one(&WAYS),

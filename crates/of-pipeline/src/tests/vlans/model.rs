@@ -58,8 +58,8 @@ fn comes(port: Option<&PortVlans>, tags: &[Tag], limit: u8) -> (Vec<Tag>, usize)
             tags.splice(..one, [(first.0, vlan, first.2)]);
             looked = looked.max(1);
         }
-        VlanMode::Tunnel { vlan, ether_type } => {
-            tags.insert(0, (ether_type, vlan, 0));
+        VlanMode::Tunnel { vlan, tag_type } => {
+            tags.insert(0, (tag_type.ether_type(), vlan, 0));
             looked = 2.min(looked + 1);
         }
         _ => {}
