@@ -294,7 +294,10 @@ mod tests {
             Change::AddBridge(bridge) => {
                 setup.bridges.push(BridgeSetup { bridge, ports: Vec::new() });
             }
-            Change::ChangeBridge(config) => bridge(setup, &config.name.clone()).bridge = config,
+            Change::ChangeBridge(config) => {
+                let held = bridge(setup, &config.name);
+                held.bridge = config;
+            }
             Change::ChangePort { bridge: name, port } => {
                 let ports = &mut bridge(setup, &name).ports;
                 let held = ports.iter_mut().find(|one| one.name == port.name).expect("a port");
