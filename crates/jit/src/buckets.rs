@@ -372,7 +372,7 @@ mod tests {
             let place = abi::groups::bucket::PLACE + chunk::FIRST;
             let buckets = of(chunk::BUCKETS);
             let place = (buckets > 0).then(|| of(place));
-            (of(chunk::KIND), buckets, of(chunk::WEIGHTED), place)
+            (of(chunk::KIND), buckets, of(chunk::DRAWS), place)
         };
         assert_eq!(chunk(&[0, 3, 3]), (kind::SELECT, 2, 0, Some(2)));
         assert_eq!(chunk(&[1, 3, 3]), (kind::SELECT, 3, 1, Some(1)));

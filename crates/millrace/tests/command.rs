@@ -93,8 +93,8 @@ fn a_wrong_port_is_told_in_golden_words() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         err(&output),
-        "millrace: port \"a:1=tapp:t0\": unknown kind of port \"tapp\", did you mean \"tap\"?; known: tap, af_packet, af_xdp, \
-         pcap, memory, dpdk, patch, internal\n"
+        "millrace: port \"a:1=tapp:t0\": unknown kind of port \"tapp\", did you mean \"tap\"?; known: memory, pcap, tap, \
+         af_packet, af_xdp, dpdk, patch, internal\n"
     );
 }
 

@@ -36,6 +36,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("Flow_Table", "name:text? flow_limit:int? overflow_policy:text? groups:text*"),
     ("QoS", "type:text queues:id:rows other_config:map"),
     ("Queue", "dscp:int? other_config:map"),
+    ("SSL", "private_key:text certificate:text ca_cert:text bootstrap_ca_cert:bool"),
     ("Mirror", "name:text select_all:bool select_src_port:rows output_port:rows output_vlan:int?"),
 ];
 

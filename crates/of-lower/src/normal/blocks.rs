@@ -103,7 +103,7 @@ impl NormalBlocks {
             b.set_block(learns, Vec::new(), end);
         }
         let unknown = self.bond.as_ref().map_or(self.dst, |bond| {
-            bond.fill(b, h, &vlans.bonds, tables.learn_arp.clone(), (self.src, self.dst))
+            bond.fill(b, h, &vlans.bonds, tables.learn_arp.clone(), (learns, self.dst))
         });
         b.set_block(self.src, Vec::new(), apply(tables.src, self.dst, unknown));
         let miss = self.flood.unwrap_or(next);

@@ -138,7 +138,8 @@ fn refused_lists() {
 
 /// Inserts what the digest of a learned station asks for.
 fn learn(bed: &mut Bed, digest: &[ir::Bits], id: u32) {
-    let [vlan, mac, port] = digest else { panic!("{digest:?}") };
+    // Whether the station has said so itself is of interest to bonds.
+    let [vlan, mac, port, _] = digest else { panic!("{digest:?}") };
     let (vlan, mac, port) = (vlan.low_u32() as u16, mac.low_u64(), port.low_u32());
     let src = bed.layout.normal_src_entry(vlan, mac, port);
     let dst = bed.layout.normal_dst_entry(vlan, mac, port, None);

@@ -6,7 +6,7 @@ use crate::vlans::bonds::{Admission, BondConfig, BondHash, Member, SLOTS, Sends,
 use crate::vlans::{MirrorConfig, MirrorTarget, NormalConfig, NormalRefusal};
 use ir::DropReason;
 use of_lower::normal::config::PortVlans;
-use openflow::{Match, PortNo};
+use openflow::{FlowMod, Match, PortNo};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use switch::EngineKind;
@@ -365,7 +365,9 @@ fn frames_of_lacp_are_for_the_switch_itself() {
         }));
         let lacp = BondConfig { lacp: true, ..active(Some(3)) };
         bed.agent.set_normal_config(only(lacp)).unwrap();
-        bed.ok(add(from_port(4), apply([output(1)])));
+        let before_normal =
+            |port| FlowMod { priority: 0xffff, ..add(from_port(port), apply([output(1)])) };
+        bed.ok(before_normal(4));
         let mut frame = Frame { dst: [1, 0x80, 0xc2, 0, 0, 2], ..unicast(1, 0) }.bytes();
         frame[12..14].copy_from_slice(&[0x88, 0x09]);
         // Whatever entries say of the port.
@@ -374,7 +376,7 @@ fn frames_of_lacp_are_for_the_switch_itself() {
         assert_eq!(*seen.lock().unwrap(), [(4, frame.clone())]);
         assert_eq!(out(&bed, &frame), BTreeSet::new());
         // A port that speaks no LACP is as any other.
-        bed.ok(add(from_port(2), apply([output(1)])));
+        bed.ok(before_normal(2));
         bed.send(2, &frame);
         assert_eq!(out(&bed, &frame), [1].into());
     }
