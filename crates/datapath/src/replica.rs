@@ -63,6 +63,8 @@ pub struct Replica {
     looked_up: Vec<Place>,
     /// Code that runs what that code leaves; it has all actions.
     whole: Option<Arc<jit::whole::Code>>,
+    /// Tables are to have trees for it.
+    trees: bool,
 }
 
 /// Where a node's lookups go.
@@ -95,6 +97,7 @@ impl Replica {
             code: None,
             looked_up: Vec::new(),
             whole: None,
+            trees: false,
             state,
             program,
         }
@@ -353,7 +356,8 @@ impl Replica {
     /// Runs packets by this code from now on.
     pub(crate) fn bind_whole(&mut self, code: Option<Arc<jit::whole::Code>>) {
         // Code that is lacking for a moment will be back.
-        if code.is_some() {
+        if code.is_some() && !self.trees {
+            self.trees = true;
             for (index, table) in self.tables.iter_mut().zip(&self.program.tables) {
                 index.want_tree(table, true);
             }
