@@ -108,6 +108,8 @@ static GATE: Mutex<Gate> = Mutex::new(Gate { open: false, entered: 0 });
 static CHANGED: Condvar = Condvar::new();
 /// Held by who starts, stops or closes guarded devices, or lets the interrupt thread through.
 static CONTROL: Mutex<()> = Mutex::new(());
+/// Held while `dpdk-events` has references of its own to devices. Taken before [`CONTROL`].
+static BORROWED: Mutex<()> = Mutex::new(());
 /// All guarded devices.
 static GUARDED: Mutex<Vec<Weak<Device>>> = Mutex::new(Vec::new());
 /// The gate's descriptors, or why there is no gate.
@@ -229,38 +231,50 @@ fn watch() {
         Err(_) => return,
     };
     loop {
-        let devices: Vec<Arc<Device>> = {
-            let mut guarded = lock(&GUARDED);
-            guarded.retain(|device| device.strong_count() > 0);
-            guarded.iter().filter_map(Weak::upgrade).collect()
-        };
-        let first = devices.iter().filter_map(|device| due(device)).min();
+        // A device may end while this thread sleeps.
+        let first = borrowed(|devices| devices.iter().filter_map(|device| due(device)).min());
         let waiting = watched(fds.gate);
         let most = waiting.is_none().then_some(BLIND);
-        // A device may end while this thread sleeps.
-        drop(devices);
         let now = Instant::now();
         let until = first.map(|at| at.saturating_duration_since(now)).into_iter().chain(most).min();
         let blind = waiting.is_none();
         if sleep(&fds.bell, waiting.as_deref().unwrap_or_default(), until) || blind {
-            let devices: Vec<_> = lock(&GUARDED).iter().filter_map(Weak::upgrade).collect();
-            while_held(|| {
-                let _shut: Vec<_> =
-                    devices.iter().filter_map(|d| d.guard.as_ref()).map(Guard::shut).collect();
-                pass();
+            borrowed(|devices| {
+                while_held(|| {
+                    let _shut: Vec<_> =
+                        devices.iter().filter_map(|d| d.guard.as_ref()).map(Guard::shut).collect();
+                    pass();
+                });
             });
-            drop(devices);
             std::thread::sleep(PAUSE);
         }
-        let devices: Vec<_> = lock(&GUARDED).iter().filter_map(Weak::upgrade).collect();
-        for device in &devices {
-            if due(device).is_some_and(|at| at <= Instant::now())
-                && let Err(error) = while_held(|| restart(device))
-            {
-                tracing::warn!(%error, "restarting a DPDK device");
+        borrowed(|devices| {
+            for device in devices {
+                if due(device).is_some_and(|at| at <= Instant::now())
+                    && let Err(error) = while_held(|| restart(device))
+                {
+                    tracing::warn!(%error, "restarting a DPDK device");
+                }
             }
-        }
+        });
     }
+}
+
+/// Calls `f` with the guarded devices that are there. One whose user drops it meanwhile ends when `f` returns.
+fn borrowed<R>(f: impl FnOnce(&[Arc<Device>]) -> R) -> R {
+    let _borrowed = lock(&BORROWED);
+    let devices: Vec<Arc<Device>> = {
+        let mut guarded = lock(&GUARDED);
+        guarded.retain(|device| device.strong_count() > 0);
+        guarded.iter().filter_map(Weak::upgrade).collect()
+    };
+    f(&devices)
+    // The devices are dropped before the lock is.
+}
+
+/// Waits until each guarded device without a user is closed. Its name is then free for another.
+pub(crate) fn settle() {
+    drop(lock(&BORROWED));
 }
 
 /// When a device is to be started again: a client without link, once its last attempt has had its time.

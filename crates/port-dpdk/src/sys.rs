@@ -435,6 +435,7 @@ impl Device {
     /// has), and starts it.
     pub(crate) fn start(devargs: &str, rx: u16, tx: u16) -> io::Result<Arc<Device>> {
         let devargs = CString::new(devargs)?;
+        gate::settle();
         let mut port = 0;
         // SAFETY: a string, and a place for the number.
         check(unsafe { mr_probe(devargs.as_ptr(), &raw mut port) })?;

@@ -339,6 +339,19 @@ fn memif_survives_its_peer_as_server_and_as_client() {
     }
 }
 
+/// `dpdk-events` looks at devices at any time. One that it looked at while its user closed it was still there when the
+/// next of its name opened: "Device or resource busy".
+#[test]
+fn a_memif_is_closed_before_the_next_of_its_name_opens() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let devargs =
+        format!("net_memif7,role=client,socket={}/none,socket-abstract=no", dir.path().display());
+    for _ in 0..300 {
+        drop(device(&devargs));
+    }
+}
+
 #[test]
 fn what_is_no_device_is_refused_in_words() {
     let _alone = alone();
