@@ -6,6 +6,7 @@
 
 use crate::emit::{Gen, trusted};
 use crate::flow::{Live, Point};
+use crate::mutant::{Mutant, is_planted};
 use crate::set::Set;
 use crate::version::{Facts, Know};
 use abi::offset;
@@ -241,7 +242,10 @@ impl<'f, 'p> Gen<'f, 'p> {
                     match (known, self.meta[m].clone().as_deref()) {
                         (Some(value), Some([only])) => self.b.def_var(*only, value),
                         _ => {
-                            let value = self.load_slot(at, width);
+                            let value = match at >= 8 && is_planted(Mutant::Slot) {
+                                true => self.load_slot(at - 8, 64).cast(&mut self.b, width),
+                                false => self.load_slot(at, width),
+                            };
                             self.set_meta(MetaId(m as u32), &value);
                         }
                     }

@@ -10,6 +10,7 @@
 //! Checked by: `tests/differential.rs`, with programs that output much.
 
 use crate::emit::{self, Ended, Gen, fixed, trusted};
+use crate::mutant::{Mutant, is_planted};
 use crate::value::{Val, copy_bytes};
 use crate::version::Know;
 use abi::{IMAGES_BYTES, LAID_MAX, offset, size};
@@ -102,7 +103,9 @@ impl Gen<'_, '_> {
         let end = self.covered_end(edge);
         let rest = self.minus(end, edge);
         self.copy_some(edge, to, bytes, rest);
-        self.overlays(edge, to, bytes);
+        if !is_planted(Mutant::OldCopy) {
+            self.overlays(edge, to, bytes);
+        }
         let len = self.sum(bytes, rest);
         kept.into_iter().for_each(|(var, value)| self.b.def_var(var, value));
         let noted = self.noted();

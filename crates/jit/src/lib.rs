@@ -26,6 +26,7 @@
 //! | `told` | what is told the control side |
 //! | `groups`, `buckets` | groups: code that chooses buckets and runs them; the data that it reads |
 //! | `unused` | drops loads that nobody needs |
+//! | `mutant` | faults that tests plant, each of which the random differential finds |
 //! | `fan` | entries that differ in one value and in the twin they go to |
 //! | [`value`] | values of any width in generated code |
 //! | [`whole`] | a second compiler, of the whole language, for one packet at a time |
@@ -36,6 +37,9 @@
 //! that the interpreter would have given it.
 //! Checked by: `tests/differential.rs` (random programs) and `tests/openflow.rs`, both against the
 //! interpreter.
+
+#[cfg(test)]
+extern crate self as jit;
 
 mod bails;
 mod buckets;
@@ -55,9 +59,12 @@ mod kept;
 mod lay;
 pub mod lookup;
 pub mod memory;
+mod mutant;
 mod ops;
 mod parse;
 mod plan;
+#[cfg(test)]
+mod planted;
 mod records;
 mod run;
 mod segment;

@@ -8,6 +8,7 @@
 //! any more where the payload begins, are the interpreter's, as are copies of varbit fields.
 
 mod counts;
+mod direct;
 
 use crate::emit::{CopyEnd, Ended, Env, Gen, packet, shared, trusted};
 use crate::flow::gotos;
@@ -22,8 +23,8 @@ use cranelift_codegen::ir::{
 };
 use ir::program::intrinsic;
 use ir::{
-    Action, ActionCall, ActionId, BlockId, DropReason, FieldRef, HeaderId, Op, Pattern, PuntReason,
-    StackId, TableId, Terminator,
+    Action, ActionCall, ActionId, BlockId, DropReason, FieldRef, HeaderId, Op, PuntReason, StackId,
+    Terminator,
 };
 use smallvec::SmallVec;
 
@@ -1266,56 +1267,6 @@ impl<'f, 'p> Gen<'f, 'p> {
         }
     }
 
-    /// A table whose entries are code.
-    fn direct(
-        &mut self,
-        spec: &NodeSpec,
-        table: TableId,
-        applied: Applied<'_>,
-    ) -> Result<(), Ended> {
-        let entries = spec.direct.as_deref().unwrap_or_default();
-        let used = |column: u16| entries.iter().any(|e| e.matches.iter().any(|m| m.key == column));
-        let columns = self.columns(spec, &used)?;
-        let mut at = 0;
-        while at < entries.len() {
-            if let Some(fan) = self.fan(applied.block, &entries[at..]) {
-                self.fan_out(spec, &fan, &entries[at], &columns)?;
-                at += fan.len;
-                continue;
-            }
-            let entry = &entries[at];
-            at += 1;
-            let mut matches = Val::bool(true);
-            for m in &entry.matches {
-                let column = spec.columns.iter().position(|c| *c == m.key);
-                let Some(value) = column.map(|c| &columns[c]) else {
-                    return Err(self.bail("an entry with an unexpected key field"));
-                };
-                let here = self.pattern(&m.pattern, value);
-                matches = self.and(&matches, &here);
-            }
-            let rest = match matches.known_truth() {
-                Some(false) => continue,
-                Some(true) => None,
-                None => {
-                    let (yes, no) = (self.b.create_block(), self.b.create_block());
-                    self.branch(&matches, yes, no);
-                    self.enter(yes);
-                    Some(no)
-                }
-            };
-            let id = self.constant(u64::from(entry.entry.0));
-            self.count_direct(table, Some(id));
-            let _: Result<(), Ended> = self.call(&entry.call, false, &applied);
-            match rest {
-                Some(rest) => self.enter(rest),
-                None => return Err(Ended),
-            }
-        }
-        self.count_direct(table, None);
-        self.call(&spec.default, true, &applied)
-    }
-
     /// Runs an action with constant arguments, wherever it wants to go, then what is said.
     pub(crate) fn run_to(&mut self, call: &ActionCall, then: &mut dyn FnMut(&mut Self) -> Ended) {
         let Some(action) = self.plan.unit.program.actions.get(&call.action) else {
@@ -1348,35 +1299,6 @@ impl<'f, 'p> Gen<'f, 'p> {
         let args: SmallVec<[Val; 4]> =
             call.args.iter().map(|bits| Val::constant(&mut self.b, bits)).collect();
         self.run_action(call.action, action, &args, &Val::bool(missed), applied)
-    }
-
-    /// One bit: a value matches a pattern.
-    pub(crate) fn pattern(&mut self, pattern: &Pattern, value: &Val) -> Val {
-        let b = &mut self.b;
-        match pattern {
-            Pattern::Exact(v) => {
-                let v = Val::constant(b, v);
-                value.equal(b, &v)
-            }
-            Pattern::Prefix(v, len) => {
-                let by = value.width - (*len).min(value.width);
-                let v = Val::constant(b, &v.shr(by));
-                value.shr(b, by).equal(b, &v)
-            }
-            Pattern::Masked(v, mask) => {
-                let (v, mask) = (Val::constant(b, v), Val::constant(b, mask));
-                match Val::binary(b, ir::BinaryOp::And, value, &mask) {
-                    Ok(masked) => masked.equal(b, &v),
-                    Err(_) => Val::bool(false),
-                }
-            }
-            Pattern::Range(lo, hi) => {
-                let (lo, hi) = (Val::constant(b, lo), Val::constant(b, hi));
-                let (below, above) = (value.less(b, &lo), hi.less(b, value));
-                let outside = self.or(&below, &above);
-                self.not(&outside)
-            }
-        }
     }
 }
 

@@ -27,6 +27,7 @@ pub use bytes::{
 pub use checksum::Adjust;
 pub use hash::{HASHED_MAX, hash};
 
+use crate::mutant::{Mutant, is_planted};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use cranelift_frontend::FunctionBuilder;
@@ -295,6 +296,11 @@ impl Val {
         })
     }
 
+    /// It is known to be one.
+    fn is_one(&self) -> bool {
+        self.as_const().is_some_and(|k| k.to_u128() == Some(1))
+    }
+
     /// The operation of two operands.
     pub fn binary(
         b: &mut FunctionBuilder<'_>,
@@ -305,6 +311,7 @@ impl Val {
         check_width(u64::from(left.width.max(right.width)))?;
         Ok(match op {
             BinaryOp::Add => left.add(b, right),
+            BinaryOp::Sub if is_planted(Mutant::TimeToLive) && right.is_one() => left.clone(),
             BinaryOp::Sub => left.sub(b, right),
             BinaryOp::Mul => {
                 if left.width > MULTIPLIED_MAX {

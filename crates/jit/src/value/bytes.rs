@@ -17,6 +17,7 @@
 
 use super::limb::{Limb, Raw, ones};
 use super::{Limbs, Val, limbs_for};
+use crate::mutant::{Mutant, is_planted};
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 use smallvec::SmallVec;
@@ -70,6 +71,9 @@ impl Base {
         let value = match size {
             1 => b.ins().uload8(types::I64, self.flags, address, at),
             2 => b.ins().uload16(types::I64, self.flags, address, at),
+            4 if is_planted(Mutant::LoadWidth) => {
+                b.ins().uload16(types::I64, self.flags, address, at)
+            }
             4 => b.ins().uload32(self.flags, address, at),
             _ => b.ins().load(types::I64, self.flags, address, at),
         };
@@ -182,7 +186,10 @@ fn load_bits(
             return raw.shr(b, 8 - above - width).keep(b, ones(width));
         }
         let value = raw.value(b);
-        let top = b.ins().bswap(value);
+        let top = match size == 2 && is_planted(Mutant::ByteOrder) {
+            true => b.ins().ishl_imm_u(value, 48),
+            false => b.ins().bswap(value),
+        };
         let top = Limb::new(top, ones(8 * size as u32) << (64 - 8 * size as u32));
         let limb = top.shr(b, 64 - above - width).keep(b, ones(width));
         if above == 0 && width.is_multiple_of(8) {
