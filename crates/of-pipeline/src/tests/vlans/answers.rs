@@ -92,12 +92,19 @@ fn tags(text: &str) -> Vec<Tag> {
     text.split('/').filter(|text| *text != "-").map(tag).collect()
 }
 
-fn asked(engine: EngineKind) {
+/// Asks every `step`th configuration; how many answers were compared.
+fn asked(engine: EngineKind, step: usize) -> usize {
     let mut bed = with_normal(engine.clone());
     let (mut heading, mut wrong, mut all) = ("", Vec::new(), 0);
+    let (mut configs, mut skipped) = (0, false);
     for line in ANSWERS.lines().filter(|line| !line.starts_with('#')) {
         if let Some(config) = line.strip_prefix("= ") {
             heading = line;
+            skipped = configs % step != 0;
+            configs += 1;
+            if skipped {
+                continue;
+            }
             let mut parts = config.split(" | ");
             let vlan_tags = parts.next().unwrap().parse().unwrap();
             let mut config = NormalConfig { vlan_tags, ..NormalConfig::default() };
@@ -125,6 +132,9 @@ fn asked(engine: EngineKind) {
                 let agent = &mut bed.agent;
                 agent.stations.learn(&agent.env, &mut agent.stage, &args);
             }
+            continue;
+        }
+        if skipped {
             continue;
         }
         let (asked, answer) = line.split_once(" > ").unwrap();
@@ -162,10 +172,16 @@ fn asked(engine: EngineKind) {
     }
     let shown: Vec<&str> = wrong.iter().take(6).map(String::as_str).collect();
     assert!(wrong.is_empty(), "{engine:?}: {} of {all}\n{}", wrong.len(), shown.join("\n"));
-    assert!(all > 3000);
+    all
 }
 
 #[test]
 fn frames_go_where_open_vswitch_sends_them() {
-    engines().into_iter().for_each(asked);
+    assert!(asked(EngineKind::Interp, 1) > 3000);
+}
+
+/// Half a second of compiling for each configuration: it gets one in five.
+#[test]
+fn code_sends_frames_where_open_vswitch_does() {
+    assert!(asked(EngineKind::default(), 5) > 600);
 }

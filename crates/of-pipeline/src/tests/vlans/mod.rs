@@ -148,7 +148,8 @@ fn expected(frames: BTreeMap<u32, Vec<Tagged>>) -> BTreeMap<u32, Vec<Vec<u8>>> {
 }
 
 fn by_the_model(seed: u64, rounds: u64, mirrors: u64) {
-    for engine in engines() {
+    // Each round is compiled, which takes longer than all else.
+    for (engine, rounds) in engines().into_iter().zip([rounds, rounds / 3]) {
         let mut random = Random(seed);
         let mut bed = with_normal(engine.clone());
         for round in 0..rounds {
@@ -179,12 +180,12 @@ fn by_the_model(seed: u64, rounds: u64, mirrors: u64) {
 
 #[test]
 fn ports_with_vlans_do_what_the_model_says() {
-    by_the_model(1, 24, 0);
+    by_the_model(1, 30, 0);
 }
 
 #[test]
 fn mirrors_do_what_the_model_says() {
-    by_the_model(2, 24, 3);
+    by_the_model(2, 30, 3);
 }
 
 fn access_and_trunk() -> NormalConfig {
