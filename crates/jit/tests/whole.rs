@@ -323,3 +323,40 @@ fn what_a_bucket_writes_is_its_own() {
         group 7 all { bucket => set(2); bucket => set(3) }";
     assert_eq!(told(text, &[&frames()[0]]), 3);
 }
+
+/// A packet that a service leaves as it was is not parsed again, unless its parser would do other than it did.
+#[test]
+fn the_parser_has_its_metadata_behind_a_service() {
+    let bodies = [
+        "service looks(kind) -> seen",
+        "kind = 9; service looks(kind) -> seen",
+        "kind = 9; kind = m.kind; service looks(1) -> kind",
+        "depth = depth + 1; service looks(depth)",
+        "m.x = m.x + 1; service looks(1); service looks(2) -> seen; service looks(3)",
+        "service looks(1); if kind == 3 { depth = 7 }; service looks(2); seen = depth",
+        "recirculated = 1; service looks(kind); service looks(cast(8, recirculated))",
+        "set_invalid m; service looks(4)",
+    ];
+    for body in bodies {
+        let text = format!(
+            "
+            meta kind: 8
+            meta depth: 8
+            meta seen: 8
+            meta recirculated: 1
+            type m {{ kind: 8; x: 16 }}
+            header m: m
+            header n: m
+            service looks(to: 8) -> (class: 8) edits
+            state start {{ extract m; kind = m.kind; select recirculated {{ 1 => more; _ => accept }} }}
+            state more {{ depth = depth + 1; extract n; accept }}
+            deparser m n
+            action all {{ {body}; output cast(32, kind); output cast(32, depth); output cast(32, seen) }}
+            table t {{ key m.kind exact; actions all; default all }}"
+        );
+        let frames: Vec<[u8; 12]> =
+            (0..96u8).map(|n| [n & 3, n, n ^ 0x5a, 3, n, 6, 7, 8, 9, n, 1, 2]).collect();
+        let packets: Vec<&[u8]> = frames.iter().map(|frame| &frame[..]).collect();
+        assert!(told(&text, &packets) > 20, "{body}");
+    }
+}

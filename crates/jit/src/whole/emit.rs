@@ -39,6 +39,8 @@ impl Emitted {
 pub(crate) struct Buffers {
     /// What was emitted last.
     pub(crate) emitted: Vec<u8>,
+    /// What a service was given.
+    pub(crate) served: Vec<u8>,
     before: Vec<u8>,
     after: Vec<u8>,
     payload: Vec<u8>,

@@ -4,7 +4,9 @@
 //! words, then how long varbit fields are, then headers as they lie in a packet. What a pass begins with as zeros
 //! is one run of bytes.
 
-use ir::{ChecksumMode, Expr, FieldRef, HeaderId, Program, StackId};
+use ir::program::intrinsic;
+use ir::{ChecksumMode, Expr, FieldRef, HeaderId, MetaId, ParserOp, Program, StackId, Transition};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -92,6 +94,9 @@ pub(crate) struct Layout {
     pub(crate) checksum_meta: Vec<bool>,
     /// Some checksum is written at every emission.
     pub(crate) checksum_always: bool,
+    /// Words of metadata that the parser may read, and those that it may write, if some service may edit packets.
+    pub(crate) parser_reads: Vec<Range<usize>>,
+    pub(crate) parser_writes: Vec<Range<usize>>,
 }
 
 /// Validity, one byte a header.
@@ -154,6 +159,10 @@ impl Layout {
         for checksum in &program.checksums {
             checksum.inputs.iter().chain(&checksum.condition).for_each(|e| e.visit(&mut note));
         }
+        let (parser_reads, parser_writes) = match program.services.iter().any(|s| s.edits) {
+            true => parser_metadata(program, &meta),
+            false => (Vec::new(), Vec::new()),
+        };
         // All but metadata, if no checksum looks at that.
         let first = headers.iter().map(|header| header.at).min().unwrap_or(sums);
         let header_words = first / 8..sums / 8;
@@ -173,6 +182,8 @@ impl Layout {
             words: end / 8,
             checksum_meta,
             checksum_always: program.checksums.iter().any(|c| c.mode == ChecksumMode::Always),
+            parser_reads,
+            parser_writes,
             program: program.clone(),
         }
     }
@@ -200,4 +211,46 @@ impl Layout {
         };
         self.type_of(header).fields[field.index()].varbit
     }
+}
+
+/// Words of metadata that the parser may read, and those that it may write.
+fn parser_metadata(
+    program: &Program,
+    meta: &[(usize, u32)],
+) -> (Vec<Range<usize>>, Vec<Range<usize>>) {
+    let (mut reads, mut writes) = (BTreeSet::new(), BTreeSet::from([intrinsic::PARSER_ERROR]));
+    let mut note = |e: &Expr| {
+        e.visit(&mut |e| {
+            if let Expr::Field(FieldRef::Meta(id)) = e {
+                reads.insert(*id);
+            }
+        });
+    };
+    for state in &program.parser {
+        for op in &state.ops {
+            match op {
+                ParserOp::Extract { varbit, .. } | ParserOp::ExtractNext { varbit, .. } => {
+                    varbit.iter().for_each(&mut note);
+                }
+                ParserOp::Advance(e) | ParserOp::Verify(e, _) => note(e),
+                ParserOp::Assign(field, e) => {
+                    note(e);
+                    if let FieldRef::Meta(id) = field {
+                        writes.insert(*id);
+                    }
+                }
+            }
+        }
+        if let Transition::Select { keys, .. } = &state.next {
+            keys.iter().for_each(&mut note);
+        }
+    }
+    let words = |ids: BTreeSet<MetaId>| {
+        let words = |id: MetaId| {
+            let (at, width) = meta[id.index()];
+            at / 8..at / 8 + (width as usize).div_ceil(64)
+        };
+        ids.into_iter().map(words).collect()
+    };
+    (words(reads), words(writes))
 }

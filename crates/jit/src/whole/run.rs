@@ -10,7 +10,7 @@ mod groups;
 
 use super::bits;
 use super::code::{ActionCode, Code, How, KeyCode};
-use super::emit::Buffers;
+use super::emit::{Buffers, Emitted};
 use super::eval::Env;
 use super::function::{Site, What, end};
 use super::hash;
@@ -307,6 +307,7 @@ impl<'a> Run<'a> {
     /// Parses the source. False: rejected, and the program does not go on with rejected packets.
     fn parse(&mut self, copy: &mut Copy) -> bool {
         copy.begin_parsing(self.layout, self.input);
+        copy.keep_read(self.layout);
         let code = match &self.code.parser {
             Some(parser) => self.enter(copy, parser, std::ptr::null()),
             None => 0,
@@ -315,6 +316,7 @@ impl<'a> Run<'a> {
         copy.words[at::CHANGED] = 0;
         let error = code.checked_sub(1).unwrap_or(u64::from(parser_error::NONE));
         copy.set_meta(self.layout, intrinsic::PARSER_ERROR, error);
+        copy.keep_wrote(self.layout);
         code == 0 || self.layout.program.reject_continues
     }
 
@@ -662,33 +664,62 @@ impl<'a> Run<'a> {
         }
         let mut answers: SmallVec<[Bits; 4]> =
             service.results.iter().map(|r| Bits::zero(r.width)).collect();
-        let emitted = self.emit(copy);
-        let packet = emitted.packet(&self.buffers.emitted, self.input);
-        let headers = packet.headers.len();
-        let mut bytes = packet.to_vec();
-        if !self.externs.service(service, told, &mut bytes, &mut answers) {
-            return Some(End::Drop(DropReason::Service));
-        }
-        if service.edits {
-            // What it left alone of the payload stays where it is.
-            let kept = bytes.get(headers..) == Some(&self.input[emitted.payload..]);
-            let same = kept && emitted.same && bytes[..headers] == self.input[..headers];
-            copy.source = match (same, kept) {
-                (true, _) => Source::default(),
-                (false, true) => {
-                    bytes.truncate(headers);
-                    Source::new(bytes, self.input, emitted.payload)
-                }
-                (false, false) => Source::new(bytes, self.input, self.input.len()),
-            };
-            if !self.parse(copy) {
-                return Some(End::Drop(DropReason::ParserReject));
+        let mut bytes = std::mem::take(&mut self.buffers.served);
+        bytes.clear();
+        // Nothing to emit as long as the packet is as it was parsed.
+        let emitted = match copy.is_as_parsed(self.layout) {
+            true => None,
+            false => Some(self.emit(copy)),
+        };
+        match &emitted {
+            None => bytes.extend_from_slice(copy.source.bytes(self.input)),
+            Some(emitted) => {
+                let packet = emitted.packet(&self.buffers.emitted, self.input);
+                bytes.extend_from_slice(packet.headers);
+                bytes.extend_from_slice(packet.payload);
             }
+        }
+        let passes = self.externs.service(service, told, &mut bytes, &mut answers);
+        let end = match passes {
+            false => Some(End::Drop(DropReason::Service)),
+            true if service.edits => self.served(copy, &mut bytes, emitted),
+            true => None,
+        };
+        self.buffers.served = bytes;
+        if end.is_some() {
+            return end;
         }
         for (meta, answer) in results.iter().zip(&answers) {
             self.assign(copy, FieldRef::Meta(*meta), answer);
         }
         None
+    }
+
+    /// Goes on with a packet as a service has left it, parsed anew.
+    fn served(
+        &mut self,
+        copy: &mut Copy,
+        bytes: &mut Vec<u8>,
+        emitted: Option<Emitted>,
+    ) -> Option<End> {
+        let same = emitted.is_none() && *bytes == copy.source.bytes(self.input);
+        if same && copy.parses_alike(self.layout) {
+            return None;
+        }
+        let emitted = emitted.unwrap_or_else(|| self.emit(copy));
+        let headers = emitted.packet(&self.buffers.emitted, self.input).headers.len();
+        // What it left alone of the payload stays where it is.
+        let kept = bytes.get(headers..) == Some(&self.input[emitted.payload..]);
+        let same = kept && emitted.same && bytes[..headers] == self.input[..headers];
+        copy.source = match (same, kept) {
+            (true, _) => Source::default(),
+            (false, true) => {
+                bytes.truncate(headers);
+                Source::new(std::mem::take(bytes), self.input, emitted.payload)
+            }
+            (false, false) => Source::new(std::mem::take(bytes), self.input, self.input.len()),
+        };
+        (!self.parse(copy)).then_some(End::Drop(DropReason::ParserReject))
     }
 
     fn clone_to(&mut self, copy: &Copy, block: BlockId, of: ir::Copy) {

@@ -81,6 +81,10 @@ pub(crate) struct Copy {
     pub(crate) guise: Option<Seen>,
     /// Metadata that the next pass keeps.
     pub(crate) keep: SmallVec<[MetaId; 8]>,
+    /// What the parser may read of metadata, as it was when parsing began.
+    parser_read: SmallVec<[u64; 8]>,
+    /// What it may write, as it was when parsing ended.
+    parser_wrote: SmallVec<[u64; 16]>,
 }
 
 /// The words as bytes.
@@ -155,6 +159,38 @@ impl Copy {
         (words[at::NEXT_ORDER], words[at::STEPS]) = (0, 0);
     }
 
+    /// Keeps what the parser may read of metadata.
+    pub(crate) fn keep_read(&mut self, layout: &Layout) {
+        self.parser_read.clear();
+        for words in &layout.parser_reads {
+            self.parser_read.extend_from_slice(&self.words[words.clone()]);
+        }
+    }
+
+    /// Keeps what it may have written.
+    pub(crate) fn keep_wrote(&mut self, layout: &Layout) {
+        self.parser_wrote.clear();
+        for words in &layout.parser_writes {
+            self.parser_wrote.extend_from_slice(&self.words[words.clone()]);
+        }
+    }
+
+    /// Emitting this copy gives the bytes that were parsed.
+    pub(crate) fn is_as_parsed(&self, layout: &Layout) -> bool {
+        !self.is_changed() && self.words[at::IN_ORDER] != 0 && !layout.checksum_always
+    }
+
+    /// Parsing the same bytes once more changes nothing: the parser would read the same metadata, and what it writes
+    /// is there. Of a copy that [is as parsed](Self::is_as_parsed).
+    pub(crate) fn parses_alike(&self, layout: &Layout) -> bool {
+        let alike = |kept: &[u64], places: &[Range<usize>]| {
+            let now = places.iter().flat_map(|words| &self.words[words.clone()]);
+            kept.iter().eq(now)
+        };
+        alike(&self.parser_read, &layout.parser_reads)
+            && alike(&self.parser_wrote, &layout.parser_writes)
+    }
+
     pub(crate) fn copy_from(&mut self, layout: &Layout, other: &Copy) {
         self.words.resize(layout.words, 0);
         let before = 0..layout.header_words.start;
@@ -169,6 +205,8 @@ impl Copy {
         self.last = other.last;
         self.bucket = other.bucket;
         self.guise.clone_from(&other.guise);
+        self.parser_read.clone_from(&other.parser_read);
+        self.parser_wrote.clone_from(&other.parser_wrote);
         self.group_depth = other.group_depth;
         self.clone_depth = other.clone_depth;
     }
@@ -183,10 +221,7 @@ impl Copy {
 
     /// Emitting this copy gives the received bytes.
     pub(crate) fn unchanged(&self, layout: &Layout) -> bool {
-        !self.is_changed()
-            && self.words[at::IN_ORDER] != 0
-            && !layout.checksum_always
-            && self.source.is_input()
+        self.is_as_parsed(layout) && self.source.is_input()
     }
 
     /// Something that the emitted bytes depend on is about to change.
