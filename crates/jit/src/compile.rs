@@ -7,14 +7,15 @@
 
 use crate::bails::Bails;
 use crate::emit::Gen;
-use crate::frame::Frame;
+use crate::frame::{Frame, Slots};
 use crate::isa::{self, Machine, OptLevel, Settings, compile_function};
 use crate::memory::{self, Entry};
-use crate::plan::{Plan, Slots};
-use crate::segment::{Which, generate};
+use crate::plan::Plan;
+use crate::segment::generate;
 use crate::state::Turn;
 use crate::unit::Unit;
 use crate::version::Points;
+use crate::version::Which;
 use cranelift_codegen::ir::Function;
 use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_frontend::FunctionBuilderContext;

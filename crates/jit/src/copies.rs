@@ -3,7 +3,7 @@
 //! Copies that are as the packet is in the end need nothing; those that were sent before it changed have their headers in
 //! memory of the burst. They come in the order in which they were sent, so those that differ come first.
 
-use crate::run::Scratch;
+use crate::scratch::Scratch;
 use abi::{Laid, OUTPUTS_MAX, Outcome, Output, status};
 
 /// A copy that goes to a port.

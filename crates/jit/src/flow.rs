@@ -99,19 +99,6 @@ pub(crate) struct Flow {
     pub(crate) last: Live,
 }
 
-/// Actions that may run at a node.
-pub(crate) fn actions(node: &NodeSpec) -> Vec<ActionId> {
-    let mut actions: Vec<ActionId> = match &node.direct {
-        Some(entries) => {
-            entries.iter().map(|e| e.call.action).chain([node.default.action]).collect()
-        }
-        None => node.actions.clone(),
-    };
-    actions.sort_unstable();
-    actions.dedup();
-    actions
-}
-
 struct Analysis<'a> {
     program: &'a Program,
     shape: &'a Shape,
@@ -195,7 +182,7 @@ impl Flow {
                     }
                 }
                 let before = may.clone();
-                for action in actions(&unit.nodes[node]) {
+                for action in unit.nodes[node].may_run() {
                     let mut after = before.clone();
                     a.origin.set(Origin::Action(node, action));
                     a.ops(body(&action), &mut after);
@@ -284,7 +271,7 @@ impl Flow {
             match (&block.end, node_of[b]) {
                 (Terminator::Apply { table, .. }, Some(node)) => {
                     let spec = &unit.nodes[node];
-                    actions(spec).iter().for_each(|action| a.use_ops(body(action), &mut here));
+                    spec.may_run().iter().for_each(|action| a.use_ops(body(action), &mut here));
                     let leader = spec.leader.and_then(|leader| points[leader].clone());
                     if let Some(point) = &mut points[node] {
                         point.live = here.clone();
@@ -397,7 +384,7 @@ impl Analysis<'_> {
                 to(*hit);
                 to(*miss);
                 by_action.iter().for_each(|(_, block)| to(*block));
-                for action in actions(&unit.nodes[node]) {
+                for action in unit.nodes[node].may_run() {
                     if let Some(action) = unit.program.actions.get(&action) {
                         gotos(&action.body, &mut to);
                     }
@@ -467,7 +454,7 @@ impl Analysis<'_> {
             Op::Group { .. } => {
                 let groups = self.groups.get();
                 may.lost = true;
-                if groups < crate::groups::DEPTH_MAX {
+                if groups < crate::unit::GROUP_DEPTH_MAX {
                     self.groups.set(groups + 1);
                     let origin = self.origin.replace(Origin::Bucket);
                     for body in &self.buckets {

@@ -6,11 +6,56 @@
 //!
 //! Points come last, since code is generated before all of them are known.
 
-use crate::plan::{Plan, Slots};
 use abi::{BURST_MAX, Context, Hit, NodeIo, PointIo};
+use ir::HeaderId;
 
 /// Parts begin at multiples of this.
 const ALIGN: usize = 64;
+
+/// The layout of the state area: zeros twice, scratch, then slots for each packet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slots {
+    /// Bytes of zeros, for invalid headers and again for new ones.
+    pub(crate) zeros: u32,
+    /// Bytes of scratch.
+    pub(crate) scratch: u32,
+    /// Bytes of a packet's slots.
+    pub(crate) stride: u32,
+    /// By metadata field: offset of its words.
+    pub(crate) meta: Vec<Option<i32>>,
+    /// By header: offset of its base; its varbit field's length follows.
+    pub(crate) headers: Vec<Option<i32>>,
+    /// By field: offset of the written flag; its value follows.
+    pub(crate) fields: Vec<Option<i32>>,
+    /// Bytes of the headers that can move.
+    pub(crate) edge: Option<i32>,
+    /// Whether headers lie in order.
+    pub(crate) in_order: Option<i32>,
+    /// Whether there are outputs that no copy was laid for.
+    pub(crate) unlaid: Option<i32>,
+    /// Bytes that outputs have at most.
+    pub(crate) cut: Option<i32>,
+    /// Why a copy was given up.
+    pub(crate) lost: Option<i32>,
+    /// What the control side is told.
+    pub(crate) told: Option<i32>,
+    /// What was looked up last, where that is told.
+    pub(crate) last: Option<i32>,
+    /// For a packet that waits within an action: where it wants to go, whether its lookup missed, and the
+    /// action's arguments.
+    pub(crate) action: i32,
+    /// For a packet that waits at a stop behind changes of its headers: which of these were written, by bits.
+    pub(crate) changed: i32,
+    /// Headers that can be, and where the address and the octets of each are laid, as they would leave.
+    pub(crate) images: Vec<(HeaderId, i32)>,
+}
+
+impl Slots {
+    /// Where packets' slots start.
+    pub(crate) fn start(&self) -> u32 {
+        2 * self.zeros + self.scratch
+    }
+}
 
 /// Offsets in bytes from the block's beginning.
 #[derive(Clone, Debug, Default)]
@@ -48,13 +93,6 @@ impl Frame {
         let stations = stations.collect();
         let state = part(slots.start() as usize + BURST_MAX * slots.stride as usize);
         Frame { stations, state, points: part(0) }
-    }
-
-    /// Of a plan.
-    pub(crate) fn of(plan: &Plan<'_>) -> Frame {
-        let nodes = (0..plan.unit.nodes.len()).map(|node| plan.key(node).0);
-        let stops = (0..plan.stops.all.len()).map(|stop| 8 * plan.words(stop).0.max(1) as usize);
-        Frame::new(nodes.chain(stops).collect::<Vec<usize>>().into_iter(), &plan.slots)
     }
 
     /// Bytes of all of it, with so many points.

@@ -15,7 +15,7 @@
 
 use crate::emit::{CopyEnd, Ended, Env, Gen, fixed, trusted};
 use crate::stops::Origin;
-use crate::unit::NO_ACTION;
+use crate::unit::{GROUP_DEPTH_MAX, NO_ACTION};
 use crate::value::{Base, Val, load_words};
 use abi::groups::{
     GROUP_HASH, HASHED_MAX, LIVE_PORTS, LOG_BITS, LOG_PLACES, bucket, chunk, crc_of_zeros, crcs,
@@ -27,13 +27,9 @@ use cranelift_frontend::Variable;
 use ir::{ActionId, DropReason, Expr, FieldRef};
 use smallvec::SmallVec;
 
-/// Groups that are inside of each other in code, at most.
-pub(crate) const DEPTH_MAX: u32 = 3;
 /// Values of a function, at most, behind which groups inside of others are left: all of what buckets do is generated anew
 /// in each that does something with a group.
 const INNER_VALUES_MAX: usize = 10_000;
-/// Copies that the action of one bucket makes in code, at most.
-pub(crate) const COPIES_MAX: usize = 3;
 /// By so much more than its weight, with [`LOG_PLACES`] binary places, may a number that is drawn by the table
 /// differ from what it is: interpolation, and that the interpreter rounds to 16 places.
 const LOG_ERROR: i64 = 320;
@@ -78,7 +74,7 @@ impl Gen<'_, '_> {
         if !self.plan.few_copies {
             return Err(self.bail("a group, and many copies"));
         }
-        if self.groups >= DEPTH_MAX {
+        if self.groups >= GROUP_DEPTH_MAX {
             return Err(self.bail("a group inside of several others"));
         }
         if self.groups > 0 && self.b.func.dfg.num_values() > INNER_VALUES_MAX {
@@ -591,7 +587,7 @@ impl Gen<'_, '_> {
             return;
         };
         self.site = format!("bucket {}", action.name);
-        let used = crate::ops::params_used(action);
+        let used = crate::shape::params_used(action);
         let mut args: SmallVec<[Val; 4]> = SmallVec::new();
         let mut at = bucket::ARGS;
         for (i, param) in (0..).zip(&action.params) {

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::journal::Journal;
-use crate::told::Messages;
+use crate::messages::Messages;
 use crate::unit::State;
 use ir::{Bits, RegisterId};
 use smallvec::{SmallVec, smallvec};

@@ -59,6 +59,7 @@ mod kept;
 mod lay;
 pub mod lookup;
 pub mod memory;
+mod messages;
 mod mutant;
 mod ops;
 mod parse;
@@ -67,6 +68,7 @@ mod plan;
 mod planted;
 mod records;
 mod run;
+mod scratch;
 mod segment;
 mod set;
 mod shape;
@@ -83,7 +85,7 @@ pub use buckets::{Groups, NO_ACTION};
 pub use compile::{Cache, Compiled, Error, Isa, Options, Text, compile};
 pub use copies::{Copy, Headers};
 pub use journal::Did;
-pub use run::{Answered, Said, Scratch};
+pub use scratch::{Answered, Said, Scratch};
 pub use told::{Told, What};
 pub use unit::{
     DirectEntry, Handed, NoServices, NodeSpec, Services, State, Tables, Unit, are_twins, pair_twins,

@@ -21,8 +21,7 @@ use crate::value::Val;
 use abi::{MORE_MAX, OUTPUTS_MAX, offset, size};
 use cranelift_codegen::ir::{Block, Endianness, InstBuilder, condcodes::IntCC, types};
 use ir::program::intrinsic;
-use ir::{Action, ActionId, BlockId, FieldRef, HeaderId, Op, PuntReason};
-use smallvec::SmallVec;
+use ir::{ActionId, BlockId, FieldRef, HeaderId, Op, PuntReason};
 
 /// Where operations stand.
 #[derive(Clone, Copy)]
@@ -367,21 +366,4 @@ impl<'f, 'p> Gen<'f, 'p> {
         }
         Ok(())
     }
-}
-
-/// Parameters that an action's body looks at.
-pub(crate) fn params_used(action: &Action) -> SmallVec<[u32; 8]> {
-    let mut used = SmallVec::new();
-    for op in &action.body {
-        op.visit(&mut |op| {
-            op.exprs(&mut |e| {
-                e.visit(&mut |e| {
-                    if let ir::Expr::Param(i) = e {
-                        used.push(*i);
-                    }
-                });
-            });
-        });
-    }
-    used
 }

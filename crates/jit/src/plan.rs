@@ -1,13 +1,12 @@
 //! Everything about a unit that is worked out before code is generated.
 
 use crate::flow::Flow;
-use crate::frame::Frame;
+use crate::frame::{Frame, Slots};
 use crate::graph::Graph;
-use crate::groups;
 use crate::set::Set;
 use crate::shape::Shape;
 use crate::stops::Stops;
-use crate::unit::Unit;
+use crate::unit::{BUCKET_COPIES_MAX, Unit};
 use ir::{FieldRef, HeaderId, Op, Program};
 
 /// A unit and what follows from it.
@@ -28,55 +27,17 @@ pub(crate) struct Plan<'u> {
     pub(crate) asks: bool,
 }
 
-/// The layout of the state area: zeros twice, scratch, then slots for each packet.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Slots {
-    /// Bytes of zeros, for invalid headers and again for new ones.
-    pub(crate) zeros: u32,
-    /// Bytes of scratch.
-    pub(crate) scratch: u32,
-    /// Bytes of a packet's slots.
-    pub(crate) stride: u32,
-    /// By metadata field: offset of its words.
-    pub(crate) meta: Vec<Option<i32>>,
-    /// By header: offset of its base; its varbit field's length follows.
-    pub(crate) headers: Vec<Option<i32>>,
-    /// By field: offset of the written flag; its value follows.
-    pub(crate) fields: Vec<Option<i32>>,
-    /// Bytes of the headers that can move.
-    pub(crate) edge: Option<i32>,
-    /// Whether headers lie in order.
-    pub(crate) in_order: Option<i32>,
-    /// Whether there are outputs that no copy was laid for.
-    pub(crate) unlaid: Option<i32>,
-    /// Bytes that outputs have at most.
-    pub(crate) cut: Option<i32>,
-    /// Why a copy was given up.
-    pub(crate) lost: Option<i32>,
-    /// What the control side is told.
-    pub(crate) told: Option<i32>,
-    /// What was looked up last, where that is told.
-    pub(crate) last: Option<i32>,
-    /// For a packet that waits within an action: where it wants to go, whether its lookup missed, and the
-    /// action's arguments.
-    pub(crate) action: i32,
-    /// For a packet that waits at a stop behind changes of its headers: which of these were written, by bits.
-    pub(crate) changed: i32,
-    /// Headers that can be, and where the address and the octets of each are laid, as they would leave.
-    pub(crate) images: Vec<(HeaderId, i32)>,
-}
-
 /// Headers that a packet may have written when it waits at a stop, at most: bits of a word.
 const IMAGES_MAX: usize = 64;
 
-impl Slots {
-    /// Where packets' slots start.
-    pub(crate) fn start(&self) -> u32 {
-        2 * self.zeros + self.scratch
-    }
-}
-
 impl<'u> Plan<'u> {
+    /// Where the parts of a burst's memory lie.
+    fn frame_of(&self) -> Frame {
+        let nodes = (0..self.unit.nodes.len()).map(|node| self.key(node).0);
+        let stops = (0..self.stops.all.len()).map(|stop| 8 * self.words(stop).0.max(1) as usize);
+        Frame::new(nodes.chain(stops).collect::<Vec<usize>>().into_iter(), &self.slots)
+    }
+
     pub(crate) fn new(unit: &'u Unit) -> Plan<'u> {
         let program = &unit.program.program;
         let blocks = program.blocks.iter().flat_map(|b| &b.ops);
@@ -112,7 +73,7 @@ impl<'u> Plan<'u> {
             }
         }
         let frame = Frame::default();
-        let few_copies = copies(unit) <= COPIES_MAX && bucket_copies(unit) <= groups::COPIES_MAX;
+        let few_copies = copies(unit) <= COPIES_MAX && bucket_copies(unit) <= BUCKET_COPIES_MAX;
         let mut plan = Plan {
             unit,
             program,
@@ -124,9 +85,9 @@ impl<'u> Plan<'u> {
             frame,
             checksum_meta,
             few_copies,
-            asks: crate::state::may_ask(unit),
+            asks: may_ask(unit),
         };
-        plan.frame = Frame::of(&plan);
+        plan.frame = plan.frame_of();
         plan
     }
 
@@ -185,7 +146,7 @@ fn count_copies(ops: &[Op]) -> usize {
 fn copies(unit: &Unit) -> usize {
     let blocks = unit.program.program.blocks.iter().map(|block| count_copies(&block.ops));
     let actions = unit.nodes.iter().map(|node| {
-        let bodies = crate::flow::actions(node).into_iter();
+        let bodies = node.may_run().into_iter();
         let bodies = bodies.filter_map(|id| unit.program.actions.get(&id));
         bodies.map(|action| count_copies(&action.body)).max().unwrap_or(0)
     });
@@ -280,4 +241,21 @@ fn slots(program: &Program, shape: &Shape, graph: &Graph, flow: &Flow) -> Slots 
         .sum();
     slots.scratch = (moving + 16).next_multiple_of(64);
     slots
+}
+
+/// In a program of this unit, packets may ask for what depends on the packets before them.
+fn may_ask(unit: &Unit) -> bool {
+    let blocks = unit.program.program.blocks.iter().flat_map(|block| &block.ops);
+    let actions = unit.program.actions.values().flat_map(|action| &action.body);
+    let mut ordered = false;
+    blocks.chain(actions).for_each(|op| op.visit(&mut |op| ordered |= asks(op)));
+    ordered
+}
+
+/// What it answers depends on the packets before, or what those behind are answered depends on it.
+fn asks(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Meter { .. } | Op::RegisterRead { .. } | Op::RegisterWrite { .. } | Op::Random { .. }
+    )
 }

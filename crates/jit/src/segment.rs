@@ -6,29 +6,13 @@ use crate::bails::Bails;
 use crate::emit::{Gen, fixed, trusted};
 use crate::plan::Plan;
 use crate::unused::drop_unused;
-use crate::version::{Facts, Points};
+use crate::version::{Facts, Points, Which};
 use abi::{offset, size, status};
 use cranelift_codegen::ir::{
     AbiParam, Function, InstBuilder, Signature, UserFuncName, Value, condcodes::IntCC, types,
 };
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-
-/// Which segment: the entry, or a version of the code behind a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
-    /// The start of a burst.
-    Entry,
-    /// The start for packets that the entry does not parse.
-    Rest,
-    /// Behind a node or a stop.
-    Behind {
-        /// The node, or as many as there are nodes more than the stop.
-        node: usize,
-        /// Which of its versions.
-        version: usize,
-    },
-}
 
 /// Generates a segment.
 pub(crate) fn generate(

@@ -3,7 +3,8 @@
 //! Holds true: offsets are those of the wire; a header's `order` is its place in the deparser, if it
 //! is there exactly once; `fields` numbers all fields of all header instances in a row.
 
-use ir::{Expr, FieldId, FieldRef, HeaderId, Op, Program, StackId};
+use ir::{Action, Expr, FieldId, FieldRef, HeaderId, Op, Program, StackId};
+use smallvec::SmallVec;
 
 /// A header instance.
 #[derive(Clone, Debug)]
@@ -124,4 +125,21 @@ pub(crate) enum Read {
     Header(HeaderId),
     /// A field of a header.
     Field(HeaderId, FieldId),
+}
+
+/// Parameters that an action's body looks at.
+pub(crate) fn params_used(action: &Action) -> SmallVec<[u32; 8]> {
+    let mut used = SmallVec::new();
+    for op in &action.body {
+        op.visit(&mut |op| {
+            op.exprs(&mut |e| {
+                e.visit(&mut |e| {
+                    if let ir::Expr::Param(i) = e {
+                        used.push(*i);
+                    }
+                });
+            });
+        });
+    }
+    used
 }

@@ -9,13 +9,12 @@
 //! them ask ([`Pace`]). Behind a packet that has bailed out, those that come to such an operation do so, too.
 
 use crate::emit::{Ended, Env, Gen, fixed, trusted};
-use crate::unit::Unit;
 use crate::value::{Base, Val, load_words, store_words};
 use abi::offset;
 use cranelift_codegen::ir::{
     AbiParam, InstBuilder, Signature, StackSlotData, StackSlotKind, Value, condcodes::IntCC, types,
 };
-use ir::{Expr, FieldRef, Op, RegisterId};
+use ir::{Expr, FieldRef, RegisterId};
 use std::collections::BTreeSet;
 
 /// How packets of a burst take turns.
@@ -77,23 +76,6 @@ impl Pace {
         self.rest = self.rest.saturating_sub(1);
         self.alone = self.rest == 0 && 4 * left > of;
     }
-}
-
-/// In a program of this unit, packets may ask for what depends on the packets before them.
-pub(crate) fn may_ask(unit: &Unit) -> bool {
-    let blocks = unit.program.program.blocks.iter().flat_map(|block| &block.ops);
-    let actions = unit.program.actions.values().flat_map(|action| &action.body);
-    let mut ordered = false;
-    blocks.chain(actions).for_each(|op| op.visit(&mut |op| ordered |= asks(op)));
-    ordered
-}
-
-/// What it answers depends on the packets before, or what those behind are answered depends on it.
-fn asks(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Meter { .. } | Op::RegisterRead { .. } | Op::RegisterWrite { .. } | Op::Random { .. }
-    )
 }
 
 impl Gen<'_, '_> {

@@ -85,7 +85,7 @@ impl<'u> Stops<'u> {
             add(&block.ops, Origin::Block(BlockId(id)), id, 0);
         }
         for (node, spec) in unit.nodes.iter().enumerate() {
-            for action in crate::flow::actions(spec) {
+            for action in spec.may_run() {
                 if let Some(body) = unit.program.actions.get(&action) {
                     add(&body.body, Origin::Action(node, action), spec.block.0, 2);
                 }

@@ -9,8 +9,7 @@
 
 use crate::copies::Headers;
 use crate::emit::{Ended, Env, Gen};
-use crate::records::Records;
-use crate::run::Scratch;
+use crate::scratch::Scratch;
 use crate::value::{Base, store_words};
 use abi::{Outcome, offset, status};
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -64,30 +63,6 @@ impl Told<'_> {
             words = rest;
         }
         args
-    }
-}
-
-/// What a burst has told: for each message what it is, its place, what was looked up last, and values.
-#[derive(Debug, Default)]
-pub(crate) struct Messages {
-    records: Records,
-    /// A message while it is put together.
-    rest: Vec<u64>,
-}
-
-impl Messages {
-    #[inline]
-    pub(crate) fn clear(&mut self) {
-        self.records.clear();
-    }
-
-    /// `args` are the values, each behind its width.
-    #[inline]
-    pub(crate) fn add(&mut self, packet: usize, what: u64, place: u64, last: u64, args: &[u64]) {
-        self.rest.clear();
-        self.rest.extend([place, last]);
-        self.rest.extend_from_slice(args);
-        self.records.add(packet, what, &self.rest);
     }
 }
 

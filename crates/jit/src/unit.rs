@@ -187,3 +187,23 @@ pub trait Tables {
         })
     }
 }
+
+/// Groups that are inside of each other in code, at most.
+pub(crate) const GROUP_DEPTH_MAX: u32 = 3;
+/// Copies that the action of one bucket makes in code, at most.
+pub(crate) const BUCKET_COPIES_MAX: usize = 3;
+
+impl NodeSpec {
+    /// Actions that may run at the node.
+    pub(crate) fn may_run(&self) -> Vec<ActionId> {
+        let mut actions: Vec<ActionId> = match &self.direct {
+            Some(entries) => {
+                entries.iter().map(|e| e.call.action).chain([self.default.action]).collect()
+            }
+            None => self.actions.clone(),
+        };
+        actions.sort_unstable();
+        actions.dedup();
+        actions
+    }
+}

@@ -11,8 +11,23 @@
 //! Holds true: facts are true of every packet in the code that was made for them; the versions of a
 //! node are numbered in the order in which code first leads to them.
 
-use crate::segment::Which;
 use std::collections::BTreeSet;
+
+/// Which segment: the entry, or a version of the code behind a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// The start of a burst.
+    Entry,
+    /// The start for packets that the entry does not parse.
+    Rest,
+    /// Behind a node or a stop.
+    Behind {
+        /// The node, or as many as there are nodes more than the stop.
+        node: usize,
+        /// Which of its versions.
+        version: usize,
+    },
+}
 
 /// What is known of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

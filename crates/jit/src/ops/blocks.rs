@@ -1,8 +1,9 @@
 //! Blocks, the lookups that end them, and the actions that lookups choose.
 
-use super::{Applied, COMPARED_MAX, Site, params_used};
+use super::{Applied, COMPARED_MAX, Site};
 use crate::emit::{Ended, Env, Gen, shared, trusted};
 use crate::flow::gotos;
+use crate::shape::params_used;
 use crate::stops::Origin;
 use crate::unit::NodeSpec;
 use crate::value::{Base, Val, load_words, store_columns};

@@ -1,7 +1,8 @@
 //! Calls that code stops at, and what follows them.
 
-use super::{Applied, Site, params_used};
+use super::{Applied, Site};
 use crate::emit::{Ended, Env, Gen, trusted};
+use crate::shape::params_used;
 use crate::stops::Origin;
 use crate::value::{Base, Val, store_words};
 use crate::version::Facts;
