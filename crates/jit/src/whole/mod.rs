@@ -10,9 +10,9 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`code`] | from a program and its actions to functions |
+//! | `compiler`, [`code`] | from a program and its actions to functions; what is made |
 //! | `layout`, `state` | where values lie; a copy of the packet |
-//! | `function`, `ops`, `parser`, `sums` | code: expressions and fields; operations; the parser; checksums |
+//! | `function`, `ops`, `parser`, `sums`, `site` | code: expressions and fields; operations; the parser; checksums; where it calls Rust |
 //! | `run`, `groups` | the driver, and what it does for code |
 //! | `emit`, `eval`, `hash`, `bits` | emission; expressions that are not code; hash functions; bit strings |
 //!
@@ -24,6 +24,7 @@
 
 mod bits;
 mod code;
+mod compiler;
 mod emit;
 mod eval;
 mod function;
@@ -33,8 +34,10 @@ mod layout;
 mod ops;
 mod parser;
 mod run;
+mod site;
 mod state;
 mod sums;
 
-pub use code::{Code, Compiler, Parts};
+pub use code::{Code, Parts};
+pub use compiler::Compiler;
 pub use run::Machine;

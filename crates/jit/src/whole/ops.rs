@@ -1,9 +1,10 @@
 //! Operations and blocks of whole programs. What keeps state, makes copies or moves headers is done by Rust, which
 //! code hands the values to ([`Gen::site`]); all else is done in place.
 
-use super::function::{Flow, Gen, What, end};
+use super::function::{Flow, Gen};
 use super::layout::at;
 use super::run;
+use super::site::{What, end};
 use crate::value::{Base, Val, store_words};
 use cranelift_codegen::ir::InstBuilder;
 use ir::{BlockId, Expr, Op, Terminator};

@@ -1,8 +1,9 @@
 //! The parser of a whole program as one function. It returns 0, or one more than the error that it went to reject
 //! with.
 
-use super::function::{Gen, What};
+use super::function::Gen;
 use super::layout::at;
+use super::site::What;
 use crate::value::{Base, Val, copy_bytes};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};

@@ -4,9 +4,10 @@
 //!
 //! What is left to Rust: CRC-32C, varbit fields that have bits, and more than 64 checksums.
 
-use super::function::{Gen, What, end};
+use super::function::Gen;
 use super::layout::Layout;
 use super::run;
+use super::site::{What, end};
 use crate::value::{Adjust, Base, Val, store_words};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::{BinaryOp, Checksum, ChecksumAlgorithm, ChecksumMode, Expr, FieldRef};
