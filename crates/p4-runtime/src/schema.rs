@@ -734,7 +734,7 @@ impl Binding<'_> {
             bits += u64::from(width);
             fields.push(Param { id: m.id, name: m.name.clone(), width });
         }
-        if bits % 8 != 0 {
+        if !bits.is_multiple_of(8) {
             return Err(fault!(
                 InvalidArgument,
                 "P4Info, the controller header `{name}` has {bits} bits, which are no whole bytes"

@@ -48,6 +48,11 @@ pub fn normal(pattern: Pattern, kind: MatchKind) -> Pattern {
     match (kind, pattern) {
         (MatchKind::Range, Pattern::Exact(v)) => Pattern::Range(v.clone(), v),
         (MatchKind::Range, p) => p,
+        (MatchKind::Lpm, Pattern::Exact(v)) => {
+            let len = v.width();
+            Pattern::Prefix(v, len)
+        }
+        (MatchKind::Lpm, p) => p,
         (_, Pattern::Prefix(v, len)) if len == v.width() => Pattern::Exact(v),
         (_, Pattern::Masked(v, m)) if m.is_ones() => Pattern::Exact(v),
         (_, p) => p,
