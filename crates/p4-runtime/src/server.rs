@@ -224,25 +224,24 @@ impl Server {
             });
             runtime.shutdown_timeout(Duration::from_secs(2));
         };
-        let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
-            let thread = std::thread::Builder::new().name(name.to_owned());
-            thread.spawn(body).map_err(ServerError::Start)
-        };
-        let mut threads = vec![spawn("p4runtime", Box::new(serving))?];
+        let thread = std::thread::Builder::new().name("p4runtime".into());
+        let mut threads = vec![thread.spawn(serving).map_err(ServerError::Start)?];
         let (told, over) = (device.clone(), ended.clone());
         let messages = move || {
             while !over.load(Ordering::Relaxed) {
                 told.take_messages(PATIENCE);
             }
         };
-        threads.push(spawn("p4-messages", Box::new(messages))?);
+        let thread = std::thread::Builder::new().name("p4-messages".into());
+        threads.push(thread.spawn(messages).map_err(ServerError::Start)?);
         let (told, over) = (device.clone(), ended.clone());
         let packets = move || {
             while !over.load(Ordering::Relaxed) {
                 told.take_packets(PATIENCE);
             }
         };
-        threads.push(spawn("p4-packets", Box::new(packets))?);
+        let thread = std::thread::Builder::new().name("p4-packets".into());
+        threads.push(thread.spawn(packets).map_err(ServerError::Start)?);
         Ok(Server { address, device, stop: Some(stop), ended, threads })
     }
 

@@ -1,24 +1,12 @@
 //! Counters by index and of entries (P4Runtime §9.3). Values may be written.
 
-use super::{Effect, Reading, Writing, index, only_modify, table, unknown};
+use super::shared::{Effect, Reading, Writing, index, only_modify, unknown};
+use super::table;
+use super::units::{counted, told};
 use crate::code::{Fault, fault};
 use crate::proto::v1;
 use v1::entity::Entity as E;
 use v1::update::Type;
-
-/// Packets and bytes.
-pub(super) fn counted(data: &v1::CounterData, name: &str) -> Result<(u64, u64), Fault> {
-    let number = |n: i64| {
-        u64::try_from(n).map_err(|_| fault!(InvalidArgument, "`{name}`: a counter of {n}"))
-    };
-    Ok((number(data.packet_count)?, number(data.byte_count)?))
-}
-
-/// As a client reads it.
-pub(super) fn told((packets, bytes): (u64, u64)) -> v1::CounterData {
-    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    v1::CounterData { packet_count: number(packets), byte_count: number(bytes) }
-}
 
 pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::CounterEntry) -> Result<(), Fault> {
     let array = w.schema.counters.get(&e.counter_id);

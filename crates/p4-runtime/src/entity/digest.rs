@@ -1,21 +1,11 @@
 //! Which digests are told of, and how they are gathered (P4Runtime §9.11).
 
-use super::{Reading, Writing, unknown};
+use super::digest_config::Config;
+use super::shared::{Reading, Writing, unknown};
 use crate::code::{Fault, fault};
 use crate::proto::v1;
 use v1::entity::Entity as E;
 use v1::update::Type;
-
-/// How a digest's values are gathered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// A list waits for more so long, at most; 0: it does not wait.
-    pub max_timeout_ns: u64,
-    /// Values in a list, at most; 0 leaves that to the switch.
-    pub max_list_size: u32,
-    /// A value that was told is not told again for so long, unless its list is acknowledged; 0: it is.
-    pub ack_timeout_ns: u64,
-}
 
 pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::DigestEntry) -> Result<(), Fault> {
     let digest = w.schema.digests.get(&e.digest_id);

@@ -1,6 +1,7 @@
 //! Members and groups of action profiles (P4Runtime §9.2).
 
-use super::{Reading, Writing, replication, table, unknown};
+use super::shared::{Reading, Writing, unknown};
+use super::{replication, table};
 use crate::canonical;
 use crate::code::{Fault, fault};
 use crate::proto::v1;

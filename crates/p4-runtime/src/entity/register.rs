@@ -1,6 +1,6 @@
 //! Registers (P4Runtime §9.10).
 
-use super::{Effect, Reading, Writing, index, only_modify, unknown};
+use super::shared::{Effect, Reading, Writing, index, only_modify, unknown};
 use crate::canonical;
 use crate::code::{Code, Fault, fault};
 use crate::proto::v1;

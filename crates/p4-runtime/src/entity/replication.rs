@@ -1,6 +1,6 @@
 //! Multicast groups and clone sessions (P4Runtime §9.5).
 
-use super::{Reading, Writing};
+use super::shared::{Reading, Writing};
 use crate::canonical;
 use crate::code::{Fault, fault};
 use crate::proto::v1;

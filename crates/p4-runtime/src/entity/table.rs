@@ -1,6 +1,7 @@
 //! Entries of tables, and default actions (P4Runtime §9.1).
 
-use super::{Effect, Reading, Writing, counter, meter, unknown};
+use super::shared::{Effect, Reading, Writing, unknown};
+use super::{replication, units};
 use crate::canonical;
 use crate::code::{Code, Fault, fault};
 use crate::proto::v1;
@@ -257,8 +258,8 @@ fn set_member(
     #[allow(deprecated, reason = "old clients watch by number")]
     let watch_port = match &a.watch_kind {
         None => None,
-        Some(W::WatchPort(bytes)) => Some(super::replication::port(bytes)?),
-        Some(W::Watch(port)) => super::replication::watch(*port)?,
+        Some(W::WatchPort(bytes)) => Some(replication::port(bytes)?),
+        Some(W::Watch(port)) => replication::watch(*port)?,
     };
     let action = schema.actions.get(&given.action_id).map(|a| a.name.clone());
     let member = Member { action: action.unwrap_or_default(), args: call.args.to_vec() };
@@ -427,10 +428,10 @@ pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::TableEntry) -> Resu
     let since_ns = if t.timeouts { w.now_ns.max(1) } else { 0 };
     w.control.set_note(id, Note { metadata: e.metadata.clone(), number, since_ns });
     if let Some(data) = &e.counter_data {
-        w.effects.push(Effect::EntryCounter(id, counter::counted(data, &t.name)?));
+        w.effects.push(Effect::EntryCounter(id, units::counted(data, &t.name)?));
     }
     if t.meter.is_some() && (kind == Type::Modify || e.meter_config.is_some()) {
-        let updates = meter::set_direct(w.control, t, id, e.meter_config.as_ref())?;
+        let updates = units::set_direct(w.control, t, id, e.meter_config.as_ref())?;
         w.take(updates);
     }
     Ok(())
@@ -443,14 +444,14 @@ fn check_direct(t: &Table, e: &v1::TableEntry) -> Result<(), Fault> {
             None => {
                 return Err(fault!(InvalidArgument, "table `{}` has no direct meter", t.name));
             }
-            Some((_, packets)) => drop(meter::of_config(config, packets, &t.name)?),
+            Some((_, packets)) => drop(units::of_config(config, packets, &t.name)?),
         }
     }
     match &e.counter_data {
         Some(_) if t.counter.is_none() => {
             Err(fault!(InvalidArgument, "table `{}` has no direct counter", t.name))
         }
-        Some(data) => counter::counted(data, &t.name).map(drop),
+        Some(data) => units::counted(data, &t.name).map(drop),
         None => Ok(()),
     }
 }
@@ -685,10 +686,10 @@ fn told_in_full(
 ) -> v1::TableEntry {
     let mut told = told(r.schema, r.control, t, entry);
     if asked.counter_data.is_some() && t.counter.is_some() {
-        told.counter_data = Some(counter::told(r.plane.entry_counter(entry.id)));
+        told.counter_data = Some(units::told(r.plane.entry_counter(entry.id)));
     }
     if let (true, Some((_, packets))) = (asked.meter_config.is_some(), t.meter) {
-        told.meter_config = meter::told_direct(r.control, entry.id, packets);
+        told.meter_config = units::told_direct(r.control, entry.id, packets);
     }
     if asked.time_since_last_hit.is_some() && t.timeouts {
         let since = r.control.note(entry.id).map_or(0, |n| n.since_ns);

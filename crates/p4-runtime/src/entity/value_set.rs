@@ -1,6 +1,6 @@
 //! Value sets of parsers (P4Runtime §9.8): MODIFY gives all members.
 
-use super::{Reading, Writing, only_modify, unknown};
+use super::shared::{Reading, Writing, only_modify, unknown};
 use crate::canonical;
 use crate::code::{Fault, fault};
 use crate::proto::v1;
