@@ -932,6 +932,28 @@ mod tests {
     }
 
     #[test]
+    fn p4runtime_has_a_port_a_cpu_port_and_an_id() {
+        let of = |address: &str, cpu_port, device_id| {
+            let p4runtime = Some(address.to_owned());
+            let options = Options { p4runtime, cpu_port, device_id, ..Options::default() };
+            Config::new(options).map(|c| c.p4_runtime.unwrap()).map_err(text)
+        };
+        let told = of("127.0.0.1", None, None).unwrap();
+        assert_eq!((told.address.port(), told.cpu_port, told.device_id), (9559, 510, 1));
+        let told = of("[::1]:7", Some(64), Some(3)).unwrap();
+        assert_eq!((told.address.port(), told.cpu_port, told.device_id), (7, 64, 3));
+        assert!(of("here", None, None).unwrap_err().contains("as in 127.0.0.1:9559"));
+        let alone = Config::new(Options { cpu_port: Some(1), ..Options::default() });
+        assert!(text(alone.unwrap_err()).contains("are of --p4runtime"));
+        let flows = Options {
+            p4runtime: Some("127.0.0.1".into()),
+            flows: vec!["x".into()],
+            ..Options::default()
+        };
+        assert!(text(Config::new(flows).unwrap_err()).contains("--p4runtime takes the place of"));
+    }
+
+    #[test]
     fn queues_are_given_workers() {
         let parse = |text| RxWorker::parse(text).map(|r| (r.port, r.queue, r.worker)).ok();
         assert_eq!(parse("p1=2"), Some(("p1".into(), 0, 2)));
