@@ -470,8 +470,8 @@ fn packets_and_digests_pass() {
         let learn = bed.id("learn_t");
         let config = v1::digest_entry::Config::default();
         let digest = v1::DigestEntry { digest_id: learn, config: Some(config) };
-        bed.done(&write(Type::Insert, E::DigestEntry(digest.clone())));
-        assert_eq!(bed.read(E::DigestEntry(digest.clone())), [E::DigestEntry(digest)]);
+        bed.done(&write(Type::Insert, E::DigestEntry(digest)));
+        assert_eq!(bed.read(E::DigestEntry(digest)), [E::DigestEntry(digest)]);
         let _server = common::serve(&bed.device);
         let frame: Vec<u8> = (0..60).collect();
         assert!(host.inject_bytes(&frame));
