@@ -87,7 +87,7 @@ impl Contents {
     pub(crate) fn p4(program: &Path, entries: Option<&Path>) -> Result<Contents, Failure> {
         let lowered =
             control::program::p4_file::compile(&control::program::p4_file::source(program))?;
-        let mut control = p4::control::Control::new(lowered).map_err(Failure::Bad)?;
+        let mut control = p4::control::Control::new(lowered).map_err(Failure::bad)?;
         if let Some(path) = entries {
             let text = control::program::p4_file::read(path)?;
             let (_, wrong) = p4::commands::run(&text, &mut control, &mut p4::commands::Blind);

@@ -8,7 +8,7 @@ use super::feed::{self, Feed};
 use super::measure::Sample;
 use super::trace::Trace;
 use control::failure::Failure;
-use control::program::host::Host;
+use control::program::host;
 use control::program::tables::{self, Told};
 use of_pipeline::Agent;
 use of_pipeline::vlans::NormalConfig;
@@ -59,7 +59,7 @@ impl Wired {
     ) -> Result<Wired, Failure> {
         let name = Path::new(name);
         let lowered = control::program::p4_file::compile_text(name, program)?;
-        let mut host = Host::of(lowered, |program| switch::Config {
+        let mut p4 = host::of(lowered, |program| switch::Config {
             program,
             workers: 1,
             cpus: Vec::new(),
@@ -67,8 +67,8 @@ impl Wired {
             engine,
             validate: None,
         })?;
-        host.tell(name, commands)?;
-        let switch = host.switch().clone();
+        host::tell(&mut p4, name, commands)?;
+        let switch = p4.switch().clone();
         let (feeds, lengths) = wire(&switch, ports, trace)?;
         Ok(Wired { switch, agent: None, feeds, lengths })
     }

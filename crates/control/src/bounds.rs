@@ -30,11 +30,13 @@ pub(crate) const INACTIVITY_PROBE: Bound = bound("inactivity-probe", 1, DAY);
 pub(crate) const STATE_INTERVAL: Bound = bound("state-interval", 0, 7 * DAY);
 pub(crate) const FLOWS_MAX: Bound =
     bound("flows-max", 1, crate::program::tables::FLOWS_MOST as u64);
+pub(crate) const CPU_PORT: Bound = bound("cpu-port", 1, 511);
+pub(crate) const DEVICE_ID: Bound = bound("device-id", 1, 1 << 62);
 pub(crate) const WATCHDOG: Bound = bound("watchdog", 0, DAY);
 
 /// All of them, for tests and for who documents them.
 #[cfg(test)]
-pub(crate) const ALL: [Bound; 12] = [
+pub(crate) const ALL: [Bound; 14] = [
     WORKERS,
     CONNECTIONS,
     MBUFS,
@@ -47,6 +49,8 @@ pub(crate) const ALL: [Bound; 12] = [
     STATE_INTERVAL,
     WATCHDOG,
     FLOWS_MAX,
+    CPU_PORT,
+    DEVICE_ID,
 ];
 
 impl Bound {

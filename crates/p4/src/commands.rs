@@ -496,7 +496,7 @@ impl Session<'_> {
                 self.take(updates)
             }
             "act_prof_delete_member" => {
-                self.control.member_delete(name, int(rest[1], "the member")?)
+                Ok(self.control.member_delete(name, int(rest[1], "the member")?)?)
             }
             "act_prof_create_group" => {
                 let handle = self.control.group_new(name)?;

@@ -9,7 +9,7 @@
 //! In: a checked program and what it was lowered to, whose names are full. What the architecture adds for
 //! itself (tables of mirroring sessions, of group members) is not told.
 //!
-//! Left out: what types are in `type_info`, `@pkginfo`, documentation, controller headers.
+//! `type_info` has the structs of digests and registers, and new types. Left out: documentation.
 
 use crate::annotations::{annotated_number, told};
 use crate::ast::Annotation;
@@ -146,6 +146,7 @@ mod kind {
     pub(super) const ACTION: u8 = 0x01;
     pub(super) const TABLE: u8 = 0x02;
     pub(super) const VALUE_SET: u8 = 0x03;
+    pub(super) const CONTROLLER_HEADER: u8 = 0x04;
     pub(super) const PROFILE: u8 = 0x11;
     pub(super) const COUNTER: u8 = 0x12;
     pub(super) const DIRECT_COUNTER: u8 = 0x13;
@@ -157,6 +158,8 @@ mod kind {
 
 /// What says that the control plane has other values of a type.
 const TRANSLATED: &str = "p4runtime_translation";
+/// What says that packets from or to the control plane have a header in front.
+const CONTROLLER: &str = "controller_header";
 
 /// The kind of an instance of an extern.
 fn kind_of(instance: &InstanceName) -> Option<u8> {
@@ -228,6 +231,9 @@ impl<'a> Info<'a> {
         for d in &lowered.program.digests {
             add(kind::DIGEST, &d.name, None);
         }
+        for (name, header) in info.controller_headers() {
+            add(kind::CONTROLLER_HEADER, name, id_of(&header.annotations));
+        }
         let mut taken: BTreeSet<u32> = BTreeSet::new();
         for ((kind, name), id) in &things {
             if let Some(id) = id {
@@ -297,7 +303,7 @@ impl<'a> Info<'a> {
     }
 
     fn all(&self) -> Vec<Field> {
-        let mut out = vec![message(1, "pkg_info", vec![text(5, "arch", "v1model")])];
+        let mut out = vec![message(1, "pkg_info", self.package())];
         out.extend(self.tables().map(|t| message(2, "tables", self.table(t))));
         let mut seen = BTreeSet::new();
         let mut called: Vec<(u64, Field)> = Vec::new();
@@ -325,6 +331,10 @@ impl<'a> Info<'a> {
         ] {
             let of_kind = instances.iter().filter(|i| kind_of(i) == Some(kind));
             out.extend(of_kind.filter_map(|i| Some(message(field, name, self.instance(kind, i)?))));
+        }
+        for (name, header) in self.controller_headers() {
+            let fields = self.controller_header(name, header);
+            out.push(message(9, "controller_packet_metadata", fields));
         }
         for (name, id, widths) in &self.lowered.names.value_sets {
             let mut fields = vec![self.preamble(kind::VALUE_SET, name, &[])];
@@ -356,8 +366,130 @@ impl<'a> Info<'a> {
             }
             message(12, "digests", fields)
         }));
-        out.push(message(200, "type_info", Vec::new()));
+        out.push(message(200, "type_info", self.type_info()));
         out
+    }
+
+    /// What `@pkginfo` says of the package, and its architecture.
+    fn package(&self) -> Vec<Field> {
+        use crate::ast::{AnnotationBody, ExprKind};
+        let main = self.p.main.map(|main| &self.p.instances[main.index()]);
+        let said = main.into_iter().flat_map(|m| m.annotations.iter());
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        for a in said.filter(|a| &*a.name.name == "pkginfo") {
+            match &a.body {
+                AnnotationBody::Pairs(list) => {
+                    for (key, value) in list {
+                        if let ExprKind::Str(value) = &value.kind {
+                            pairs.push((key.name.to_string(), value.to_string()));
+                        }
+                    }
+                }
+                AnnotationBody::Tokens(tokens) => {
+                    for run in tokens.windows(3) {
+                        if run[1].tok.text() == "="
+                            && let crate::lex::Tok::Str(value) = &run[2].tok
+                        {
+                            pairs.push((run[0].tok.text().to_string(), value.to_string()));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        let known = [
+            (1, "name"),
+            (2, "version"),
+            (5, "arch"),
+            (6, "organization"),
+            (7, "contact"),
+            (8, "url"),
+        ];
+        let field = |(n, name): (u32, &'static str)| {
+            let said = pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+            let value = said.or_else(|| (name == "arch").then(|| "v1model".to_owned()))?;
+            Some(text(n, name, value))
+        };
+        known.into_iter().filter_map(field).collect()
+    }
+
+    /// Headers of packets from and to the control plane, by the names that they go by.
+    fn controller_headers(&self) -> impl Iterator<Item = (&'a str, &'a hir::Struct)> + use<'a> {
+        let headers = self.p.structs.iter();
+        headers.filter_map(|s| Some((hir::annotation_text(&s.annotations, CONTROLLER)?, s)))
+    }
+
+    /// A header of packets from or to the control plane.
+    fn controller_header(&self, name: &str, header: &hir::Struct) -> Vec<Field> {
+        let mut out =
+            vec![self.preamble(kind::CONTROLLER_HEADER, name, &told(&header.annotations))];
+        for (i, f) in (1u32..).zip(&header.fields) {
+            let id = annotated_number(&f.annotations, "id").unwrap_or(i);
+            let mut fields = vec![number(1, "id", id.into()), text(2, "name", &*f.name)];
+            annotations(3, &f.annotations, &mut fields);
+            let (width, named) = self.width(f.ty);
+            if let Some(width) = width {
+                fields.push(number(4, "bitwidth", width.into()));
+            }
+            if let Some(named) = named {
+                fields.push(message(5, "type_name", vec![text(1, "name", named)]));
+            }
+            out.push(message(2, "metadata", fields));
+        }
+        out
+    }
+
+    /// The types that the rest names.
+    fn type_info(&self) -> Vec<Field> {
+        let mut structs: BTreeMap<String, Vec<Field>> = BTreeMap::new();
+        for d in &self.lowered.program.digests {
+            if let Some(s) = self.p.structs.iter().find(|s| *s.name == *d.name) {
+                self.struct_spec(s, &mut structs, 0);
+            }
+        }
+        for i in self.lowered.names.instances.iter().filter(|i| kind_of(i) == Some(kind::REGISTER))
+        {
+            for ty in &i.types {
+                if let Ty::Struct(s, _) = self.p.ty(*ty) {
+                    self.struct_spec(&self.p.structs[s.index()], &mut structs, 0);
+                }
+            }
+        }
+        let entry =
+            |key: String, value: Vec<Field>| vec![text(1, "key", key), message(2, "value", value)];
+        let all = structs.into_iter();
+        let mut out: Vec<Field> =
+            all.map(|(name, spec)| message(1, "structs", entry(name, spec))).collect();
+        for new in &self.p.newtypes {
+            let spec = match hir::annotated(&new.annotations, TRANSLATED) {
+                false => vec![message(1, "original_type", self.type_spec(new.base))],
+                true => {
+                    let uri = hir::annotation_text(&new.annotations, TRANSLATED).unwrap_or("");
+                    let sdn = match annotated_number(&new.annotations, TRANSLATED) {
+                        Some(width) => number(2, "sdn_bitwidth", width.into()),
+                        None => message(3, "sdn_string", Vec::new()),
+                    };
+                    vec![message(2, "translated_type", vec![text(1, "uri", uri), sdn])]
+                }
+            };
+            out.push(message(7, "new_types", entry(new.name.to_string(), spec)));
+        }
+        out
+    }
+
+    fn struct_spec(&self, s: &hir::Struct, out: &mut BTreeMap<String, Vec<Field>>, depth: usize) {
+        if depth > self.p.structs.len() || out.contains_key(&*s.name) {
+            return;
+        }
+        let mut members = Vec::new();
+        for f in &s.fields {
+            let spec = message(2, "type_spec", self.type_spec(f.ty));
+            members.push(message(1, "members", vec![text(1, "name", &*f.name), spec]));
+            if let Ty::Struct(inner, _) = self.p.ty(f.ty) {
+                self.struct_spec(&self.p.structs[inner.index()], out, depth + 1);
+            }
+        }
+        out.insert(s.name.to_string(), members);
     }
 
     /// A type as `P4DataTypeSpec`.
@@ -374,6 +506,14 @@ impl<'a> Info<'a> {
                 let member = |t: &TyId| message(1, "members", self.type_spec(*t));
                 vec![message(3, "tuple", types.iter().map(member).collect())]
             }
+            Ty::New(n) => {
+                let name = self.p.newtypes[n.index()].name.to_string();
+                vec![message(12, "new_type", vec![text(1, "name", name)])]
+            }
+            Ty::Enum(e) => match self.p.enums[e.index()].repr {
+                Some(repr) => self.type_spec(repr),
+                None => Vec::new(),
+            },
             Ty::Struct(s, _) => {
                 let name = self.p.structs[s.index()].name.to_string();
                 vec![message(4, "struct", vec![text(1, "name", name)])]
@@ -444,8 +584,8 @@ impl<'a> Info<'a> {
         if let Some(a) = default {
             for (i, value) in (1..).zip(declared.args.iter().take(a.params.len())) {
                 let value =
-                    Field { number: 2, name: "value", value: Value::Bytes(shortest(value)) };
-                fields.push(message(2, "arguments", vec![number(1, "param_id", i), value]));
+                    Field { number: 3, name: "value", value: Value::Bytes(shortest(value)) };
+                fields.push(message(4, "arguments", vec![number(2, "param_id", i), value]));
             }
         }
         out.push(message(5, "initial_default_action", fields));
@@ -472,7 +612,11 @@ impl<'a> Info<'a> {
     }
 
     fn action(&self, name: &str, source: Option<&hir::Action>) -> Vec<Field> {
-        let list = source.map_or(Vec::new(), |s| told(&s.annotations));
+        let mut list = source.map_or(Vec::new(), |s| told(&s.annotations));
+        // As p4c's core.p4 has it.
+        if name == "NoAction" && list.is_empty() {
+            list.push("@noWarn(\"unused\")".to_owned());
+        }
         let mut out = vec![self.preamble(kind::ACTION, name, &list)];
         let Some(source) = source else { return out };
         let given = |p: &&hir::Param| p.direction == crate::ast::Direction::None;

@@ -90,3 +90,41 @@ fn names_that_end_alike_have_longer_aliases() {
     assert!(message(&text, "actions {", "I.two.go").contains("name: \"where\""));
     assert!(message(&text, "actions {", "I.quiet").contains("alias: \"quiet\""));
 }
+
+#[test]
+fn controller_headers_types_and_the_package_are_told() {
+    let (text, bytes) = info(
+        "#include <core.p4>\n#include <v1model.p4>\n
+         @controller_header(\"packet_in\") header in_t { bit<9> port; @id(7) bit<7> pad; }
+         type bit<9> port_t;
+         @p4runtime_translation(\"x.org/vrf\", string) type bit<10> vrf_t;
+         struct learn_t { bit<48> src; port_t port; bool more; }
+         struct e { in_t i; } struct m_t { vrf_t vrf; }
+         parser P(packet_in b, out e h, inout m_t m, inout standard_metadata_t s) {
+             state start { transition accept; } }
+         control C(inout e h, inout m_t m) { apply { } }
+         control I(inout e h, inout m_t m, inout standard_metadata_t s) {
+             action go(bit<9> p) { s.egress_spec = p; }
+             table t { key = { m.vrf: exact; } actions = { go; } default_action = go(3); }
+             apply { t.apply(); digest<learn_t>(1, { 48w1, (port_t) 9w2, true }); } }
+         control E(inout e h, inout m_t m, inout standard_metadata_t s) { apply { } }
+         control D(packet_out b, in e h) { apply { b.emit(h.i); } }
+         @pkginfo(name=\"p.p4\", version=\"1.2\")
+         V1Switch(P(), C(), I(), E(), C(), D()) main;",
+    );
+    assert!(text.contains("name: \"p.p4\"\n  version: \"1.2\"\n  arch: \"v1model\""), "{text}");
+    let header = message(&text, "controller_packet_metadata {", "packet_in");
+    let id = header.lines().find_map(|l| l.trim().strip_prefix("id: ")).unwrap();
+    assert_eq!(id.parse::<u32>().unwrap() >> 24, 4);
+    assert!(header.contains("id: 7\n    name: \"pad\"\n    bitwidth: 7"), "{header}");
+    for part in [
+        "key: \"learn_t\"",
+        "name: \"port\"\n        type_spec {\n          new_type {\n            name: \"port_t\"",
+        "uri: \"x.org/vrf\"\n        sdn_string {\n        }",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // Field 4 of the call; 2 and 3 of the argument.
+    assert!(bytes.windows(7).any(|w| w == [0x22, 5, 0x10, 1, 0x1a, 1, 3]), "{bytes:?}");
+    assert!(text.contains("@noWarn(\\\"unused\\\")") || !text.contains("NoAction"));
+}

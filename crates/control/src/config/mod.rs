@@ -23,6 +23,7 @@ use openflow::{Version, VersionSet};
 use port::kind::Environment;
 use port::spec::Spec;
 use service::catalogue;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use switch::EngineKind;
@@ -91,6 +92,15 @@ pub struct Options {
     /// Entries of the P4 program to start with, in the manner of simple_switch_CLI
     #[arg(long, value_name = "FILE")]
     pub entries: Option<PathBuf>,
+    /// Serve P4Runtime (gRPC) there; without --p4 a client pushes the program, and every frame is dropped until then
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    pub p4runtime: Option<String>,
+    /// The port by which packets pass between the P4 program and P4Runtime's clients [default: 510]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::CPU_PORT.parse(text))]
+    pub cpu_port: Option<u64>,
+    /// P4Runtime's id of this switch; 0 is meant for it, too [default: 1]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::DEVICE_ID.parse(text))]
+    pub device_id: Option<u64>,
     /// Worker threads [default: 1]
     #[arg(long, value_name = "N", value_parser = |text: &str| bounds::WORKERS.parse(text))]
     pub workers: Option<u64>,
@@ -230,6 +240,9 @@ pub(crate) struct File {
     synchronise: Vec<String>,
     p4: Option<PathBuf>,
     entries: Option<PathBuf>,
+    p4runtime: Option<String>,
+    cpu_port: Option<i64>,
+    device_id: Option<i64>,
     workers: Option<i64>,
     cpus: Option<String>,
     #[serde(default)]
@@ -355,9 +368,23 @@ const WATCHDOG_MIN: u64 = 5;
 /// Packets a second that a port can be told to give, at most.
 const RX_RATE_MAX: u64 = 10_000_000_000;
 
+/// The port of P4Runtime, by IANA.
+const P4RUNTIME_PORT: u16 = 9559;
+
 /// So many seconds; none if 0.
 fn some_seconds(seconds: u64) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
+}
+
+/// The P4Runtime server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct P4Runtime {
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    /// The port of packets from and to clients.
+    pub(crate) cpu_port: u32,
+    /// The switch's id.
+    pub(crate) device_id: u64,
 }
 
 /// Everything `run` needs to know, checked.
@@ -381,6 +408,8 @@ pub(crate) struct Config {
     pub(crate) p4: Option<PathBuf>,
     /// The P4 program's entries.
     pub(crate) entries: Option<PathBuf>,
+    /// Where P4Runtime is served.
+    pub(crate) p4_runtime: Option<P4Runtime>,
     /// Worker threads.
     pub(crate) workers: usize,
     /// Their processors.
@@ -483,6 +512,7 @@ impl Config {
             a.extend(b);
             a
         };
+        let p4_runtime = p4_runtime(&options, &file)?;
         let (p4, entries) = (options.p4.or(file.p4), options.entries.or(file.entries));
         if entries.is_some() && p4.is_none() {
             return Err(Failure::usage("--entries are of a P4 program: name it with --p4"));
@@ -499,9 +529,14 @@ impl Config {
             given("--normal", options.normal.is_some(), file.normal.is_some()),
             given("--fail-mode", options.fail_mode.is_some(), file.fail_mode.is_some()),
         ];
-        if let (Some(_), Some(name)) = (&p4, openflow.into_iter().flatten().next()) {
+        let runs_p4 = match (&p4, &p4_runtime) {
+            (Some(_), _) => Some("--p4"),
+            (None, Some(_)) => Some("--p4runtime"),
+            (None, None) => None,
+        };
+        if let (Some(by), Some(name)) = (runs_p4, openflow.into_iter().flatten().next()) {
             return Err(Failure::Usage(format!(
-                "{name} is for OpenFlow's tables, which --p4 takes the place of; fill the program's tables with --entries or `millrace p4 do`"
+                "{name} is for OpenFlow's tables, which {by} takes the place of; fill the program's tables with --entries or `millrace p4 do`"
             )));
         }
         let ports = both(file.port, options.ports)
@@ -578,7 +613,7 @@ impl Config {
         let connections = bounds::CONNECTIONS.pick(options.connections, file.connections)?;
         let connections = connections.map_or(tables::CONNECTIONS, |n| n as usize);
         let state = options.state.or(file.state);
-        if p4.is_some() && state.is_some() {
+        if runs_p4.is_some() && state.is_some() {
             return Err(Failure::usage(
                 "--state keeps connections, which a switch that runs a P4 program does not track",
             ));
@@ -598,7 +633,7 @@ impl Config {
             )));
         }
         let take_over = options.take_over;
-        if p4.is_some() && take_over.is_some() {
+        if runs_p4.is_some() && take_over.is_some() {
             return Err(Failure::usage(
                 "--take-over takes over OpenFlow's entries and connections; a P4 program in a running switch is \
                  replaced by `millrace p4 load`",
@@ -666,6 +701,7 @@ impl Config {
             synchronised,
             p4,
             entries,
+            p4_runtime,
             workers,
             cpus: options.cpus.or(file.cpus).map_or(Ok(Vec::new()), |s| cpus(&s))?,
             rx_workers,
@@ -694,6 +730,29 @@ impl Config {
             validate: validate(options.validate.or(file.validate))?,
         })
     }
+}
+
+/// What is said of P4Runtime.
+fn p4_runtime(options: &Options, file: &File) -> Result<Option<P4Runtime>, Failure> {
+    let cpu_port = bounds::CPU_PORT.pick(options.cpu_port, file.cpu_port)?;
+    let device_id = bounds::DEVICE_ID.pick(options.device_id, file.device_id)?;
+    let Some(text) = options.p4runtime.as_ref().or(file.p4runtime.as_ref()) else {
+        return match (cpu_port, device_id) {
+            (None, None) => Ok(None),
+            _ => Err(Failure::usage("--cpu-port and --device-id are of --p4runtime: give it, too")),
+        };
+    };
+    let alone = || text.parse().ok().map(|ip| SocketAddr::new(ip, P4RUNTIME_PORT));
+    let address = text.parse().ok().or_else(alone).ok_or_else(|| {
+        Failure::Usage(format!(
+            "--p4runtime {text}: an address and a port were expected, as in 127.0.0.1:9559"
+        ))
+    })?;
+    Ok(Some(P4Runtime {
+        address,
+        cpu_port: cpu_port.map_or(510, |n| n as u32),
+        device_id: device_id.unwrap_or(1),
+    }))
 }
 
 /// A receive queue and its worker, `PORT[:QUEUE]=WORKER`; queue 0 if none is named.
@@ -870,6 +929,28 @@ mod tests {
         assert_eq!(config.ports[1].number, Some(7));
         assert_eq!(config.datapath_id, Some(255));
         assert_eq!((config.workers, config.cpus), (2, vec![0, 2, 3]));
+    }
+
+    #[test]
+    fn p4runtime_has_a_port_a_cpu_port_and_an_id() {
+        let of = |address: &str, cpu_port, device_id| {
+            let p4runtime = Some(address.to_owned());
+            let options = Options { p4runtime, cpu_port, device_id, ..Options::default() };
+            Config::new(options).map(|c| c.p4_runtime.unwrap()).map_err(text)
+        };
+        let told = of("127.0.0.1", None, None).unwrap();
+        assert_eq!((told.address.port(), told.cpu_port, told.device_id), (9559, 510, 1));
+        let told = of("[::1]:7", Some(64), Some(3)).unwrap();
+        assert_eq!((told.address.port(), told.cpu_port, told.device_id), (7, 64, 3));
+        assert!(of("here", None, None).unwrap_err().contains("as in 127.0.0.1:9559"));
+        let alone = Config::new(Options { cpu_port: Some(1), ..Options::default() });
+        assert!(text(alone.unwrap_err()).contains("are of --p4runtime"));
+        let flows = Options {
+            p4runtime: Some("127.0.0.1".into()),
+            flows: vec!["x".into()],
+            ..Options::default()
+        };
+        assert!(text(Config::new(flows).unwrap_err()).contains("--p4runtime takes the place of"));
     }
 
     #[test]

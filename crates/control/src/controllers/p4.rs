@@ -1,13 +1,17 @@
-//! A P4 program's control, by name.
+//! A P4 program's control, by name and by P4Runtime.
 
 use super::kind::Kind;
-use crate::config::Config;
+use crate::config::{Config, P4Runtime};
 use crate::controller::{Begun, Controller};
 use crate::failure::Failure;
 use crate::program::host::{self, Host};
+use crate::program::p4_file;
 use crate::start;
 use crate::sync::lock;
 use crate::takeover::running::Running;
+use p4_runtime::config::EMPTY;
+use p4_runtime::device::{Device, Options};
+use p4_runtime::server::Server;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,10 +19,17 @@ use switch::{Switch, Workers};
 
 pub(super) const KIND: Kind = Kind { begin, join: Kind::joins_nobody };
 
+/// The CPU port's name.
+const CPU: &str = "cpu";
+/// What a frame at the CPU port may have behind its addresses, at most.
+const CPU_MTU: u32 = 9000;
+
 /// A P4 program that runs.
 pub struct P4 {
     host: Arc<Mutex<Host>>,
     switch: Switch,
+    /// None once the switch stops, or without P4Runtime.
+    server: Mutex<Option<Server>>,
 }
 
 impl P4 {
@@ -29,12 +40,26 @@ impl P4 {
 }
 
 impl Controller for P4 {
+    fn listening(&self) -> Vec<String> {
+        lock(&self.server).iter().map(|s| format!("p4runtime:{}", s.address())).collect()
+    }
+
+    fn connected(&self) -> Vec<String> {
+        let streams = lock(&self.server).as_ref().map_or(0, |s| s.device().connected());
+        vec!["P4Runtime".to_owned(); streams]
+    }
+
     fn advise(&self) {
-        if start::entries(&self.switch) == 0 {
+        if lock(&self.server).is_none() && start::entries(&self.switch) == 0 {
             tracing::warn!(
                 "the program's tables have no entries: give some with --entries or `millrace p4 do`"
             );
         }
+    }
+
+    fn stop(&self) {
+        let server = lock(&self.server).take();
+        drop(server);
     }
 }
 
@@ -42,8 +67,18 @@ fn begin<'a>(
     config: &'a Config,
     workers: &Workers,
 ) -> Result<Option<Box<dyn Begun + 'a>>, Failure> {
-    let Some(path) = &config.p4 else { return Ok(None) };
-    let host = Host::start_on(path, workers, |program| switch::Config {
+    let (lowered, started_with) = match (&config.p4, &config.p4_runtime) {
+        (None, None) => return Ok(None),
+        (Some(path), None) => (p4_file::compile(&p4_file::source(path))?, None),
+        (Some(path), Some(_)) => {
+            let source = p4_file::source(path);
+            let (lowered, info, text) = p4_file::compile_with_info(&source)?;
+            (lowered, Some((info, text)))
+        }
+        // Until somebody pushes a program every frame is dropped.
+        (None, Some(_)) => (p4_file::compile_text(Path::new("empty.p4"), EMPTY)?, None),
+    };
+    let host = host::start_on(lowered, workers, |program| switch::Config {
         program,
         workers: config.workers,
         cpus: config.cpus.clone(),
@@ -51,13 +86,53 @@ fn begin<'a>(
         engine: config.engine.clone(),
         validate: config.validate,
     })?;
-    Ok(Some(Box::new(Program { host, entries: config.entries.as_deref() })))
+    Ok(Some(Box::new(Program { host, config, started_with })))
 }
 
 /// A switch of a P4 program that has begun.
 struct Program<'a> {
     host: Host,
-    entries: Option<&'a Path>,
+    config: &'a Config,
+    /// The program's P4Info and text, for clients of P4Runtime.
+    started_with: Option<(Vec<u8>, String)>,
+}
+
+/// The server at its address, with a CPU port of its own.
+fn serve(
+    p4_runtime: &P4Runtime,
+    config: &Config,
+    host: &Arc<Mutex<Host>>,
+    started_with: Option<(Vec<u8>, String)>,
+) -> Result<Server, Failure> {
+    let (memory, far) = port::memory::port(
+        CPU,
+        port::memory::Config {
+            mtu: CPU_MTU,
+            // What comes out is complete: checksums filled in, segments apart.
+            carries_offload: false,
+            ..port::memory::Config::default()
+        },
+    )
+    .map_err(Failure::bad)?;
+    let switch = lock(host).switch().clone();
+    switch
+        .add_port(Some(p4_runtime.cpu_port), Box::new(memory))
+        .map_err(|e| Failure::Bad(format!("--cpu-port {}: {e}", p4_runtime.cpu_port)))?;
+    let options = Options { device_id: p4_runtime.device_id };
+    let device = Arc::new(Device::new(options, host.clone(), Some(far)));
+    if let Some((info, text)) = started_with {
+        device.started_with(&info, &text).map_err(|e| Failure::Bad(e.text))?;
+    }
+    let tls = config.channel.tls.as_ref().map(of_channel::TlsFiles::server).transpose();
+    let tls = tls.map_err(Failure::bad)?;
+    if tls.is_none() && p4_runtime.address.ip().is_unspecified() {
+        tracing::warn!(
+            address = %p4_runtime.address,
+            "whoever reaches this machine may program the switch; name an address, or use TLS by \
+             --private-key, --certificate and --ca-cert"
+        );
+    }
+    Server::start(p4_runtime.address, tls, device).map_err(Failure::bad)
 }
 
 impl Begun for Program<'_> {
@@ -74,13 +149,19 @@ impl Begun for Program<'_> {
     }
 
     fn start(self: Box<Self>) -> Result<Arc<dyn Controller>, Failure> {
-        let Program { mut host, entries } = *self;
-        if let Some(path) = entries {
-            host.read(path)?;
+        let Program { mut host, config, started_with } = *self;
+        if let Some(path) = &config.entries {
+            host::read(&mut host, path)?;
         }
         let switch = host.switch().clone();
         let host = Arc::new(Mutex::new(host));
-        host::log_messages(&host)?;
-        Ok(Arc::new(P4 { host, switch }))
+        let server = match &config.p4_runtime {
+            Some(p4_runtime) => Some(serve(p4_runtime, config, &host, started_with)?),
+            None => {
+                host::log_messages(&host)?;
+                None
+            }
+        };
+        Ok(Arc::new(P4 { host, switch, server: Mutex::new(server) }))
     }
 }

@@ -82,6 +82,30 @@ pub fn compile_told(
     Ok(lower(&source.file, &text, &Options { limits, ..options(source) }))
 }
 
+/// A program compiled, its P4Info as bytes, and its text; what is wrong with it goes to standard error.
+pub fn compile_with_info(
+    source: &P4Source,
+) -> Result<(::p4::lower::Lowered, Vec<u8>, String), Failure> {
+    let text = read(&source.file)?;
+    let preprocess = options(source);
+    let (built, told) = ::p4::with_stack(|| {
+        let mut c = ::p4::front(&Disk, &preprocess, &source.file, &text);
+        let lowered = match c.diagnostics.errors() {
+            0 => ::p4::lower::lower(&c.program, &mut c.diagnostics),
+            _ => None,
+        };
+        let built = lowered.map(|lowered| {
+            let info = ::p4::info::to_bytes(&c.program, &lowered);
+            (lowered, info)
+        });
+        (built, c.diagnostics.render(&c.map))
+    });
+    eprint!("{told}");
+    let built =
+        built.ok_or_else(|| Failure::bad(format!("{} was not compiled", source.file.display())));
+    built.map(|(lowered, info)| (lowered, info, text))
+}
+
 /// The text of a program by this name compiled, unless something is wrong with it.
 pub fn compile_text(name: &Path, text: &str) -> Result<::p4::lower::Lowered, Failure> {
     let source = source(name);

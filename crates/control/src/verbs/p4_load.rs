@@ -2,7 +2,7 @@
 
 use super::p4_do::none;
 use crate::controllers::p4::P4;
-use crate::program::host::{self, Host};
+use crate::program::host;
 use crate::program::p4_file::P4Source;
 use crate::protocol::Reply;
 use crate::verb::{At, Change, Verb};
@@ -25,7 +25,7 @@ impl Verb for P4Load {
         let p4 = at.controllers()?.find::<P4>().ok_or_else(none)?;
         // The program is compiled before anybody has to wait.
         let workers = p4.host().workers();
-        let lowered = Host::compile(&self.source, workers)?;
+        let lowered = host::compile(&self.source, workers)?;
         p4.host().load(lowered).map(Reply::Answer)
     }
 

@@ -3,6 +3,7 @@
 //! Parameters are constants of the program, so that code is made for them; other ones are another program,
 //! with all that was put into this one.
 
+use super::refused::{Refused, no};
 use super::{Control, nearest};
 use crate::lower::names::find;
 use ir::{Crc, Expr, HashAlgorithm, Program, Update};
@@ -22,19 +23,22 @@ pub(super) fn change(program: &mut Program, crc: Crc) {
 impl Control {
     /// Changes the parameters of the CRC with this name; of `crc`, its number does not matter. Entries and
     /// all else stay, meters start anew.
-    pub fn set_crc(&mut self, name: &str, crc: Crc) -> Result<Vec<Update>, String> {
+    pub fn set_crc(&mut self, name: &str, crc: Crc) -> Result<Vec<Update>, Refused> {
         let found = find(&self.names.calculations, |c| &c.name, name);
         let Some(found) = found.map(|c| c.crc) else {
             let known = self.names.calculations.iter().map(|c| c.name.as_str());
-            return Err(format!(
+            return Err(no!(
+                NotFound,
                 "there is no CRC `{name}` that may be changed{}; `crc16_custom` and `crc32_custom` make them",
                 nearest(name, known)
             ));
         };
         if found.width != crc.width {
-            return Err(format!(
+            return Err(no!(
+                NotFound,
                 "`{name}` has {} bits: use set_crc{}_parameters",
-                found.width, found.width
+                found.width,
+                found.width
             ));
         }
         let crc = Crc { function: found.function, ..crc };

@@ -11,18 +11,24 @@
 //! | `multicast` | groups, nodes, mirroring sessions |
 //! | [`profiles`] | action profiles and selectors: members and their groups |
 //! | `swap` | another program in place of this one, with what was put in |
+//! | `typed` | entries and defaults with values in place of texts |
+//! | [`refused`] | why something is not done |
 //!
 //! Ids of entries come from whoever counts ([`Ids`]), as each is the index of a counter. *Handles*
 //! are for people: entries of a table count from 0 in the order in which they came, as in bmv2.
 
 mod calculations;
 mod indirect;
-mod multicast;
+pub mod multicast;
 pub mod profiles;
+pub mod refused;
 mod swap;
+mod typed;
 pub mod value;
 
+pub use refused::{Kind, Refused};
 pub use swap::Carried;
+pub use typed::{Does, Kept, Note, normal};
 
 use crate::lower::Lowered;
 use crate::lower::names::{ActionName, Names, TableName, find};
@@ -32,6 +38,7 @@ use ir::{
     ActionCall, Bits, CounterId, Entry, EntryId, KeyMatch, MeterId, Pattern, Pipeline, TableId,
     Update,
 };
+use refused::no;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use value::{pattern, value};
@@ -80,13 +87,21 @@ pub struct Control {
     own: HashSet<EntryId>,
     multicast: Multicast,
     profiles: Profiles,
+    /// Ports that are down.
+    down: HashSet<u32>,
+    /// What the control plane wants kept beside entries.
+    notes: HashMap<EntryId, Note>,
+    /// Places in `names.tables`, by the table's number.
+    by_table: Vec<Option<usize>>,
+    /// Ids given out since all was kept, while it is.
+    issued: Option<Vec<u32>>,
 }
 
 /// The meter of what has none: it never gets rates, so it is green.
 const METER_NONE: MeterId = MeterId(u32::MAX);
 
 /// The meter of an entry.
-pub(crate) fn meter_of(entry: EntryId) -> MeterId {
+pub fn meter_of(entry: EntryId) -> MeterId {
     MeterId(0x8000_0000 | entry.0)
 }
 
@@ -119,7 +134,7 @@ pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> S
 
 impl Control {
     /// A program with its own entries. Ids count from 0.
-    pub fn new(lowered: Lowered) -> Result<Control, String> {
+    pub fn new(lowered: Lowered) -> Result<Control, Refused> {
         let mut next = 0;
         let ids = move || {
             let id = next;
@@ -131,30 +146,64 @@ impl Control {
 
     /// A program with its own entries. What brings an engine there that has the program alone is
     /// [`Pipeline::contents`].
-    pub fn with_ids(lowered: Lowered, mut ids: Ids) -> Result<Control, String> {
-        let pipeline = Pipeline::new(Arc::new(lowered.program)).map_err(|e| e.to_string())?;
+    pub fn with_ids(lowered: Lowered, mut ids: Ids) -> Result<Control, Refused> {
+        let pipeline = Pipeline::new(Arc::new(lowered.program)).map_err(|e| no!(Invalid, "{e}"))?;
         let mut control = Control {
             names: lowered.names,
             pipeline,
             retired: Vec::new(),
-            group_counter: CounterId(ids()?),
+            group_counter: CounterId(ids().map_err(|e| no!(Full, "{e}"))?),
             ids,
             handles: BTreeMap::new(),
             own: HashSet::new(),
             multicast: Multicast::default(),
             profiles: Profiles::default(),
+            down: HashSet::new(),
+            notes: HashMap::new(),
+            by_table: Vec::new(),
+            issued: None,
         };
+        control.index();
         control.own_entries(lowered.entries)?;
         Ok(control)
     }
 
+    /// A fresh id.
+    fn id(&mut self) -> Result<u32, Refused> {
+        let id = (self.ids)().map_err(|e| no!(Full, "{e}"))?;
+        self.issued.iter_mut().for_each(|all| all.push(id));
+        Ok(id)
+    }
+
+    /// Notes where each table's names are.
+    fn index(&mut self) {
+        self.by_table = vec![None; self.pipeline.program().tables.len()];
+        for (i, t) in self.names.tables.iter().enumerate() {
+            if let Some(at) = self.by_table.get_mut(t.id.index()) {
+                *at = Some(i);
+            }
+        }
+    }
+
+    /// The names of a table.
+    pub fn named(&self, table: TableId) -> Option<&TableName> {
+        self.by_table.get(table.index())?.and_then(|i| self.names.tables.get(i))
+    }
+
     /// The program's own entries; what was done.
-    fn own_entries(&mut self, entries: Vec<(TableId, Entry)>) -> Result<Vec<Update>, String> {
+    fn own_entries(&mut self, entries: Vec<(TableId, Entry)>) -> Result<Vec<Update>, Refused> {
         let mut updates = Vec::new();
-        for (table, entry) in entries {
-            let id = EntryId((self.ids)()?);
+        for (table, mut entry) in entries {
+            for m in &mut entry.matches {
+                if let Some(t) = self.named(table)
+                    && let Some(key) = t.keys.get(usize::from(m.key))
+                {
+                    m.pattern = normal(m.pattern.clone(), key.kind);
+                }
+            }
+            let id = EntryId(self.id()?);
             // What stands for the entry's meter becomes its number.
-            let t = self.names.tables.iter().find(|t| t.id == table);
+            let t = self.named(table);
             let mut action = entry.action.clone();
             if let Some(arg) = t.and_then(|t| Self::meter_arg(t, action.action, meter_of(id))) {
                 action.args.pop();
@@ -173,30 +222,34 @@ impl Control {
         Ok(updates)
     }
 
-    fn commit(&mut self, updates: Vec<Update>) -> Result<Vec<Update>, String> {
+    fn commit(&mut self, updates: Vec<Update>) -> Result<Vec<Update>, Refused> {
+        if updates.is_empty() {
+            return Ok(updates);
+        }
         match self.pipeline.transact(&updates) {
             Ok(_) => Ok(updates),
-            Err((_, e)) => Err(e.to_string()),
+            Err((_, e)) => Err(e.into()),
         }
     }
 
     /// The table with this name.
-    pub fn table(&self, name: &str) -> Result<&TableName, String> {
+    pub fn table(&self, name: &str) -> Result<&TableName, Refused> {
         self.names.table(name).ok_or_else(|| {
             let known = self.names.tables.iter().map(|t| t.name.as_str());
-            format!("there is no table `{name}`{}", nearest(name, known))
+            no!(NotFound, "there is no table `{name}`{}", nearest(name, known))
         })
     }
 
     /// The table with this name, whose entries the control plane may change.
-    fn writable(&self, name: &str) -> Result<&TableName, String> {
+    fn writable(&self, name: &str) -> Result<&TableName, Refused> {
         let t = self.table(name)?;
         Self::may_change(t).map(|()| t)
     }
 
-    fn may_change(t: &TableName) -> Result<(), String> {
+    fn may_change(t: &TableName) -> Result<(), Refused> {
         match t.entries_const {
-            true => Err(format!(
+            true => Err(no!(
+                Denied,
                 "the table `{}` has const entries, which only the program changes; write `entries` in place of `const entries`",
                 t.name
             )),
@@ -205,7 +258,7 @@ impl Control {
     }
 
     fn with_meter(&self, table: TableId, mut call: ActionCall, meter: MeterId) -> ActionCall {
-        let t = self.names.tables.iter().find(|t| t.id == table);
+        let t = self.named(table);
         call.args.extend(t.and_then(|t| Self::meter_arg(t, call.action, meter)));
         call
     }
@@ -284,7 +337,10 @@ impl Control {
         let mut matches = Vec::new();
         for (i, p) in patterns.into_iter().enumerate() {
             match p {
-                Some(Some(pattern)) => matches.push(KeyMatch { key: i as u16, pattern }),
+                Some(Some(pattern)) => {
+                    let pattern = normal(pattern, t.keys[i].kind);
+                    matches.push(KeyMatch { key: i as u16, pattern });
+                }
                 None if t.keys[i].kind == MatchKind::Exact => {
                     return Err(format!("the key `{}` is exact and needs a value", t.keys[i].name));
                 }
@@ -295,9 +351,10 @@ impl Control {
     }
 
     /// A table without keys has only its default action (§14.2.1.1).
-    fn has_keys(t: &TableName) -> Result<(), String> {
+    fn has_keys(t: &TableName) -> Result<(), Refused> {
         match t.keyless {
-            true => Err(format!(
+            true => Err(no!(
+                Invalid,
                 "the table `{}` has no keys, so it holds no entries; set its default action",
                 t.name
             )),
@@ -313,49 +370,12 @@ impl Control {
         priority: i32,
         action: &str,
         args: &[Written],
-    ) -> Result<(EntryId, Vec<Update>), String> {
+    ) -> Result<(EntryId, Vec<Update>), Refused> {
         let t = self.writable(table)?;
         Self::has_keys(t)?;
         let (table, matches) = (t.id, Self::matches(t, keys)?);
         let action = Self::call(t, action, args)?;
-        let refused = Self::action_of(t, action.action).filter(|a| a.default_only);
-        if let Some(a) = refused {
-            return Err(format!(
-                "`{}` is @defaultonly in the table `{}`: no entry may have it",
-                a.name, t.name
-            ));
-        }
-        self.insert(table, matches, priority, action)
-    }
-
-    fn insert(
-        &mut self,
-        table: TableId,
-        matches: Box<[KeyMatch]>,
-        priority: i32,
-        action: ActionCall,
-    ) -> Result<(EntryId, Vec<Update>), String> {
-        let id = EntryId((self.ids)()?);
-        let action = self.with_meter(table, action, meter_of(id));
-        let entry = Entry {
-            id,
-            priority,
-            matches,
-            action,
-            cookie: 0,
-            idle_timeout_ns: 0,
-            hard_timeout_ns: 0,
-        };
-        match self.commit(vec![Update::Insert(table, Arc::new(entry))]) {
-            Ok(updates) => {
-                self.handles.entry(table).or_default().insert(id);
-                Ok((id, updates))
-            }
-            Err(e) => {
-                self.retired.push(id.0);
-                Err(e)
-            }
-        }
+        self.entry_insert(table, matches, priority, Does::Action(action), 0)
     }
 
     /// Gives an entry another action.
@@ -365,16 +385,20 @@ impl Control {
         entry: EntryId,
         action: &str,
         args: &[Written],
-    ) -> Result<Vec<Update>, String> {
+    ) -> Result<Vec<Update>, Refused> {
         let t = self.writable(table)?;
         let (id, action) = (t.id, Self::call(t, action, args)?);
-        let old = self.pipeline.entries(id).get(entry).cloned();
-        let old = old.ok_or_else(|| format!("the table `{table}` has no such entry"))?;
-        let action = self.with_meter(id, action, meter_of(entry));
-        let new = Arc::new(Entry { action, ..(*old).clone() });
-        let updates = self.commit(vec![Update::Modify(id, new)])?;
-        self.profiles.forget(id, Some(entry));
-        Ok(updates)
+        let idle_ns = self.held(id, entry)?.idle_timeout_ns;
+        self.entry_set(id, entry, Does::Action(action), idle_ns)
+    }
+
+    /// The entry of a table.
+    fn held(&self, table: TableId, entry: EntryId) -> Result<Arc<Entry>, Refused> {
+        let held = self.pipeline.entries(table).get(entry).cloned();
+        held.ok_or_else(|| {
+            let name = self.named(table).map_or("", |t| &t.name);
+            no!(NotFound, "the table `{name}` has no such entry")
+        })
     }
 
     /// Lets an entry be told of when no packet has matched it for so long; 0 ends that.
@@ -383,19 +407,24 @@ impl Control {
         table: &str,
         entry: EntryId,
         idle_ns: u64,
-    ) -> Result<Vec<Update>, String> {
+    ) -> Result<Vec<Update>, Refused> {
         let t = self.table(table)?;
-        if !t.timeouts {
-            return Err(format!(
-                "entries of the table `{}` have no timeouts: it lacks `support_timeout = true`",
-                t.name
-            ));
-        }
+        Self::may_time_out(t, idle_ns)?;
         let id = t.id;
-        let old = self.pipeline.entries(id).get(entry).cloned();
-        let old = old.ok_or_else(|| format!("the table `{table}` has no such entry"))?;
+        let old = self.held(id, entry)?;
         let new = Arc::new(Entry { idle_timeout_ns: idle_ns, ..(*old).clone() });
         self.commit(vec![Update::Modify(id, new)])
+    }
+
+    fn may_time_out(t: &TableName, idle_ns: u64) -> Result<(), Refused> {
+        match idle_ns > 0 && !t.timeouts {
+            true => Err(no!(
+                Invalid,
+                "entries of the table `{}` have no timeouts: it lacks `support_timeout = true`",
+                t.name
+            )),
+            false => Ok(()),
+        }
     }
 
     /// An entry that no packet has matched for as long as its timeout says: its table's full name and its
@@ -407,14 +436,14 @@ impl Control {
     }
 
     /// The entry with a handle.
-    pub fn entry(&self, table: &str, handle: u32) -> Result<(TableId, EntryId), String> {
+    pub fn entry(&self, table: &str, handle: u32) -> Result<(TableId, EntryId), Refused> {
         let t = self.table(table)?;
         let handles = self.handles.get(&t.id);
         let entry = handles.and_then(|h| h.by_handle.get(&handle)).copied();
         entry.map(|e| (t.id, e)).ok_or_else(|| {
             let next = handles.map_or(0, |h| h.next);
             let why = if handle < next { "it was deleted" } else { "it was never given" };
-            format!("the table `{}` has no entry with the handle {handle}: {why}", t.name)
+            no!(NotFound, "the table `{}` has no entry with the handle {handle}: {why}", t.name)
         })
     }
 
@@ -492,21 +521,16 @@ impl Control {
         table: &str,
         action: &str,
         args: &[Written],
-    ) -> Result<Vec<Update>, String> {
-        let t = self.table(table)?.clone();
-        let call = self.with_meter(t.id, Self::call(&t, action, args)?, METER_NONE);
-        let updates = self.commit(vec![Update::SetDefault(t.id, call)])?;
-        self.profiles.forget(t.id, None);
-        Ok(updates)
+    ) -> Result<Vec<Update>, Refused> {
+        let t = self.table(table)?;
+        let (id, call) = (t.id, Self::call(t, action, args)?);
+        self.default_set(id, Does::Action(call))
     }
 
     /// Sets a table's default action to what the program says.
-    pub fn reset_default(&mut self, table: &str) -> Result<Vec<Update>, String> {
+    pub fn reset_default(&mut self, table: &str) -> Result<Vec<Update>, Refused> {
         let id = self.table(table)?.id;
-        let default = self.pipeline.program().tables[id.index()].default.clone();
-        let updates = self.commit(vec![Update::SetDefault(id, default)])?;
-        self.profiles.forget(id, None);
-        Ok(updates)
+        self.default_reset(id)
     }
 
     /// What takes away an entry's meter, if it has rates.
@@ -516,35 +540,38 @@ impl Control {
     }
 
     /// Removes an entry.
-    pub fn remove(&mut self, table: TableId, entry: EntryId) -> Result<Vec<Update>, String> {
-        if let Some(t) = self.names.tables.iter().find(|t| t.id == table) {
+    pub fn remove(&mut self, table: TableId, entry: EntryId) -> Result<Vec<Update>, Refused> {
+        if let Some(t) = self.named(table) {
             Self::may_change(t)?;
         }
         let meter = self.without_meter(entry);
         let updates = [Update::Delete(table, entry)].into_iter().chain(meter).collect();
-        let updates = self.commit(updates)?;
-        self.forget(table, entry);
+        let mut updates = self.commit(updates)?;
+        updates.extend(self.forget(table, entry)?);
         Ok(updates)
     }
 
     /// Removes all entries of a table.
-    pub fn clear(&mut self, table: &str) -> Result<Vec<Update>, String> {
+    pub fn clear(&mut self, table: &str) -> Result<Vec<Update>, Refused> {
         let id = self.writable(table)?.id;
         let entries: Vec<EntryId> = self.pipeline.entries(id).iter().map(|e| e.id).collect();
         let meters = entries.iter().filter_map(|e| self.without_meter(*e));
         let updates = [Update::Clear(id)].into_iter().chain(meters).collect();
-        let updates = self.commit(updates)?;
-        entries.into_iter().for_each(|e| self.forget(id, e));
+        let mut updates = self.commit(updates)?;
+        for entry in entries {
+            updates.extend(self.forget(id, entry)?);
+        }
         Ok(updates)
     }
 
-    fn forget(&mut self, table: TableId, entry: EntryId) {
+    fn forget(&mut self, table: TableId, entry: EntryId) -> Result<Vec<Update>, Refused> {
         if let Some(handles) = self.handles.get_mut(&table) {
             handles.remove(entry);
         }
         self.own.remove(&entry);
-        self.profiles.forget(table, Some(entry));
+        self.notes.remove(&entry);
         self.retired.push(entry.0);
+        self.forget_referred(table, Some(entry))
     }
 
     /// Sets the members of a value set.
@@ -552,7 +579,7 @@ impl Control {
         &mut self,
         set: ir::ValueSetId,
         members: Vec<ir::program::Select>,
-    ) -> Result<Vec<Update>, String> {
+    ) -> Result<Vec<Update>, Refused> {
         self.commit(vec![Update::SetValueSet(set, members)])
     }
 
@@ -561,12 +588,12 @@ impl Control {
         &mut self,
         meter: ir::MeterId,
         config: ir::Meter,
-    ) -> Result<Vec<Update>, String> {
+    ) -> Result<Vec<Update>, Refused> {
         self.commit(vec![Update::SetMeter(meter, Arc::new(config))])
     }
 
     /// Makes a meter green.
-    pub fn remove_meter(&mut self, meter: ir::MeterId) -> Result<Vec<Update>, String> {
+    pub fn remove_meter(&mut self, meter: ir::MeterId) -> Result<Vec<Update>, Refused> {
         self.commit(vec![Update::RemoveMeter(meter)])
     }
 }

@@ -8,7 +8,8 @@
 //! that a program has itself come and go with it. Whatever has no place is left behind, and counted.
 
 use super::calculations::change;
-use super::indirect::Profiles;
+use super::indirect::{OWN, Profiles, Refers};
+use super::refused::{Refused, no};
 use super::{Control, Handles, METER_NONE, meter_of};
 use crate::lower::Lowered;
 use crate::lower::names::{Calculation, Names, TableName};
@@ -41,7 +42,7 @@ fn call_in(
     to: &TableName,
     call: &ActionCall,
     meter: MeterId,
-) -> Result<ActionCall, String> {
+) -> Result<ActionCall, Refused> {
     let Some(old) = Control::action_of(from, call.action) else {
         return Ok(call.clone());
     };
@@ -51,15 +52,28 @@ fn call_in(
             let given = call.args.iter().take(old.params.len()).cloned();
             Ok(ActionCall::with(new.id, given.chain(Control::meter_arg(to, new.id, meter))))
         }
-        Some(_) => Err(format!("the parameters of `{}` are others now", old.name)),
-        None => Err(format!("it has no action `{}` any more", old.name)),
+        Some(_) => Err(no!(Invalid, "the parameters of `{}` are others now", old.name)),
+        None => Err(no!(NotFound, "it has no action `{}` any more", old.name)),
     }
 }
 
 impl Control {
     /// Takes another program; the updates that do it, to be taken as one transaction, and what came
     /// along. On an error all is as it was.
-    pub fn swap(&mut self, mut lowered: Lowered) -> Result<(Vec<Update>, Carried), String> {
+    pub fn swap(&mut self, lowered: Lowered) -> Result<(Vec<Update>, Carried), Refused> {
+        self.swap_if(lowered, |_| true)
+    }
+
+    /// Takes another program, if nothing is left behind.
+    pub fn swap_whole(&mut self, lowered: Lowered) -> Result<Vec<Update>, Refused> {
+        self.swap_if(lowered, |carried| carried.left.is_empty()).map(|(updates, _)| updates)
+    }
+
+    fn swap_if(
+        &mut self,
+        mut lowered: Lowered,
+        will: impl FnOnce(&Carried) -> bool,
+    ) -> Result<(Vec<Update>, Carried), Refused> {
         for new in &mut lowered.names.calculations {
             let same = |old: &&Calculation| old.name == new.name && old.crc.width == new.crc.width;
             if let Some(old) = self.names.calculations.iter().find(same) {
@@ -71,13 +85,14 @@ impl Control {
         let mut pipeline = self.pipeline.clone();
         pipeline
             .transact(&[Update::SetProgram(program.clone())])
-            .map_err(|(_, e)| e.to_string())?;
+            .map_err(|(_, e)| Refused::from(e))?;
         let old_pipeline = std::mem::replace(&mut self.pipeline, pipeline);
         let old_names = std::mem::replace(&mut self.names, lowered.names);
         let old_own = std::mem::take(&mut self.own);
         let old_handles = std::mem::take(&mut self.handles);
         let multicast = self.multicast.clone();
         let old_profiles = std::mem::take(&mut self.profiles);
+        self.index();
         let mut updates = vec![Update::SetProgram(program)];
         let result = self.swapped(
             lowered.entries,
@@ -90,12 +105,21 @@ impl Control {
             },
             &mut updates,
         );
+        let result = result.and_then(|carried| match will(&carried) {
+            true => Ok(carried),
+            false => Err(no!(
+                Precondition,
+                "this would be lost: {}",
+                carried.left.iter().take(20).cloned().collect::<Vec<_>>().join("; ")
+            )),
+        });
         match result {
             Ok(carried) => {
                 // Ids of entries that are gone: all places of groups among them.
                 for t in &old_names.tables {
                     for e in old_pipeline.entries(t.id).iter() {
                         if !self.has(e.id) {
+                            self.notes.remove(&e.id);
                             self.retired.push(e.id.0);
                         }
                     }
@@ -110,6 +134,7 @@ impl Control {
                 self.retired.extend(new.into_iter().map(|e| e.0));
                 self.pipeline = old_pipeline;
                 self.names = old_names;
+                self.index();
                 self.own = old_own;
                 self.handles = old_handles;
                 self.multicast = multicast;
@@ -129,7 +154,7 @@ impl Control {
         entries: Vec<(TableId, Entry)>,
         before: &Before<'_>,
         updates: &mut Vec<Update>,
-    ) -> Result<Carried, String> {
+    ) -> Result<Carried, Refused> {
         let mut carried = Carried::default();
         updates.extend(self.own_entries(entries)?);
         let groups = self.all_groups();
@@ -144,7 +169,23 @@ impl Control {
         }
         self.carry_meters(before, updates, &mut carried)?;
         self.carry_value_sets(before, updates, &mut carried)?;
+        updates.extend(self.drop_own_groups()?);
         Ok(carried)
+    }
+
+    /// Groups whose entry has not come along go.
+    fn drop_own_groups(&mut self) -> Result<Vec<Update>, Refused> {
+        let mut left: Vec<(String, u32)> = Vec::new();
+        for (name, state) in &self.profiles.by_name {
+            let own = state.groups.range(OWN..).map(|(g, _)| *g);
+            let unused = own.filter(|g| !state.users.contains_key(&Refers::Group(*g)));
+            left.extend(unused.map(|g| (name.clone(), g)));
+        }
+        let mut updates = Vec::new();
+        for (profile, group) in left {
+            updates.extend(self.own_group_gone(&profile, group)?);
+        }
+        Ok(updates)
     }
 
     fn carry_table(
@@ -153,7 +194,7 @@ impl Control {
         before: &Before<'_>,
         updates: &mut Vec<Update>,
         carried: &mut Carried,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refused> {
         let held = before.pipeline.entries(old.id);
         let mut put: Vec<Arc<Entry>> =
             held.iter().filter(|e| !before.own.contains(&e.id)).cloned().collect();
@@ -218,7 +259,7 @@ impl Control {
                     self.handles.entry(new.id).or_default().insert(e.id);
                     carried.entries += 1;
                 }
-                Err(e) => *refused.entry(e).or_default() += 1,
+                Err(e) => *refused.entry(e.text).or_default() += 1,
             }
         }
         for (why, n) in refused {
@@ -232,7 +273,7 @@ impl Control {
         before: &Before<'_>,
         updates: &mut Vec<Update>,
         carried: &mut Carried,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refused> {
         for old in &before.names.meters {
             let set: Vec<_> = (0..old.size)
                 .filter_map(|i| Some((i, before.pipeline.meter(MeterId(old.first + i))?.clone())))
@@ -257,7 +298,7 @@ impl Control {
         before: &Before<'_>,
         updates: &mut Vec<Update>,
         carried: &mut Carried,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refused> {
         for (name, id, widths) in &before.names.value_sets {
             let members = before.pipeline.value_set(*id).to_vec();
             if members.is_empty() {
@@ -266,7 +307,7 @@ impl Control {
             let same = self.names.value_sets.iter().find(|v| v.0 == *name && v.2 == *widths);
             let done = match same.map(|v| v.1) {
                 Some(id) => self.commit(vec![Update::SetValueSet(id, members)]),
-                None => Err("the new program has no such value set".to_string()),
+                None => Err(no!(NotFound, "the new program has no such value set")),
             };
             match done {
                 Ok(done) => updates.extend(done),

@@ -1,0 +1,664 @@
+//! The device: what each request does, without gRPC.
+//!
+//! Locks, in this order: arbitration → program → host; streams below all of them, for a moment. A write holds
+//! arbitration as a reader: an election waits until writes of the primary before it are done, and whoever is told
+//! that it is primary finds them in force.
+
+use crate::arbitration::{Arbitration, Notice, StreamId, election, role_name};
+use crate::code::{Code, Fault, batch, fault};
+use crate::config::{self, Built};
+use crate::digests::Lists;
+use crate::entity::{self, DigestConfig, Reading, Writing};
+use crate::host::Host;
+use crate::packet::Headers;
+use crate::proto::{info, v1};
+use crate::schema::Schema;
+use crate::streams::{Streams, Told};
+use p4::limits::Limits;
+use p4::lower::Lowered;
+use port::memory::Handle;
+use prost::Message as _;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
+use switch::{Message, Switch};
+use tokio::sync::mpsc::Receiver;
+use tonic::Status;
+use v1::set_forwarding_pipeline_config_request::Action;
+use v1::stream_message_response::Update;
+use v1::write_request::Atomicity;
+
+/// Updates of a write, at most.
+const UPDATES_MAX: usize = 1 << 20;
+/// Entities of a read request, at most.
+const ASKED_MAX: usize = 4096;
+
+/// What a device is.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Its id; 0 is meant for it, too.
+    pub device_id: u64,
+}
+
+/// A pipeline that forwards.
+struct Committed {
+    config: v1::ForwardingPipelineConfig,
+    schema: Schema,
+    /// The host's program.
+    generation: u64,
+}
+
+/// What was pushed.
+#[derive(Default)]
+struct Program {
+    committed: Option<Committed>,
+    saved: Option<(Lowered, v1::ForwardingPipelineConfig)>,
+    digests: BTreeMap<u32, DigestConfig>,
+    lists: Lists,
+}
+
+/// The device.
+pub struct Device {
+    options: Options,
+    host: Arc<Mutex<Host>>,
+    switch: Switch,
+    workers: usize,
+    arbitration: RwLock<Arbitration>,
+    program: Mutex<Program>,
+    streams: Mutex<Streams>,
+    headers: RwLock<Arc<Headers>>,
+    /// The far end of the CPU port.
+    cpu: Option<Handle>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn look<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn change<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Device {
+    /// A device of this host; packets of the controller's pass the port at whose far end `cpu` is.
+    pub fn new(options: Options, host: Arc<Mutex<Host>>, cpu: Option<Handle>) -> Device {
+        let (workers, switch) = {
+            let host = lock(&host);
+            (host.workers(), host.switch().clone())
+        };
+        Device {
+            options,
+            host,
+            switch,
+            workers,
+            arbitration: RwLock::default(),
+            program: Mutex::default(),
+            streams: Mutex::default(),
+            headers: RwLock::default(),
+            cpu,
+        }
+    }
+
+    /// The program that the host was started with, as if it had been pushed.
+    pub fn started_with(&self, info: &[u8], text: &str) -> Result<(), Fault> {
+        let info = info::P4Info::decode(info)
+            .map_err(|e| fault!(Internal, "the program's P4Info is not read back: {e}"))?;
+        let config = v1::ForwardingPipelineConfig {
+            p4info: Some(info),
+            p4_device_config: text.as_bytes().to_vec(),
+            cookie: None,
+        };
+        let mut program = lock(&self.program);
+        let host = lock(&self.host);
+        let control = host.control();
+        let own = config.p4info.as_ref();
+        let own = own.ok_or_else(|| fault!(Internal, "the program has no P4Info"))?;
+        let schema = Schema::bind(own, &control.names, control.pipeline.program())?;
+        self.commit(&mut program, config, schema, host.generation());
+        Ok(())
+    }
+
+    fn is_ours(&self, device_id: u64) -> Result<(), Fault> {
+        match device_id == 0 || device_id == self.options.device_id {
+            true => Ok(()),
+            false => Err(fault!(
+                NotFound,
+                "there is no device {device_id}; this is device {}",
+                self.options.device_id
+            )),
+        }
+    }
+
+    /// `Capabilities`
+    pub fn capabilities(&self) -> v1::CapabilitiesResponse {
+        v1::CapabilitiesResponse { p4runtime_api_version: "1.5.0".to_owned(), experimental: None }
+    }
+
+    /// The pipeline, bound anew if the program was changed beside this server.
+    fn bound<'p>(program: &'p mut Program, host: &Host) -> Result<&'p Committed, Fault> {
+        let Program { committed, .. } = program;
+        let committed = committed.as_mut().ok_or_else(|| {
+            fault!(
+                FailedPrecondition,
+                "no pipeline is there; SetForwardingPipelineConfig pushes one"
+            )
+        })?;
+        if committed.generation != host.generation() {
+            let info = committed.config.p4info.clone().unwrap_or_default();
+            let control = host.control();
+            let schema = Schema::bind(&info, &control.names, control.pipeline.program());
+            committed.schema = schema.map_err(|e| {
+                fault!(
+                    FailedPrecondition,
+                    "the program was replaced beside P4Runtime and does not fit the P4Info any more; push a \
+                     pipeline ({})",
+                    e.text
+                )
+            })?;
+            committed.generation = host.generation();
+        }
+        Ok(committed)
+    }
+
+    /// `Write`
+    #[allow(deprecated, reason = "old clients number roles")]
+    pub fn write(&self, request: &v1::WriteRequest) -> Result<v1::WriteResponse, Box<Status>> {
+        let refuse = |fault: Fault| Box::new(fault.status());
+        self.is_ours(request.device_id).map_err(refuse)?;
+        let role = role_name(&request.role, request.role_id);
+        let arbitration = look(&self.arbitration);
+        arbitration.check(&role, election(request.election_id.as_ref())).map_err(refuse)?;
+        let mut program = lock(&self.program);
+        let mut host = lock(&self.host);
+        Self::bound(&mut program, &host).map_err(refuse)?;
+        let atomicity = Atomicity::try_from(request.atomicity).map_err(|_| {
+            refuse(fault!(InvalidArgument, "{} is no atomicity", request.atomicity))
+        })?;
+        if request.updates.len() > UPDATES_MAX {
+            return Err(refuse(fault!(
+                ResourceExhausted,
+                "{} updates in one request; {UPDATES_MAX} is the most",
+                request.updates.len()
+            )));
+        }
+        let results = write(&mut program, &mut host, request, &role, atomicity).map_err(refuse)?;
+        let done = results.iter().filter(|r| r.is_ok()).count();
+        if done > 0 {
+            drop(host);
+            drop(program);
+            self.switch.sync();
+            self.switch.note_change("p4runtime", "p4_write", "modify", || {
+                format!("{done} updates of the role \"{role}\"")
+            });
+        }
+        drop(arbitration);
+        batch(&results).map(|()| v1::WriteResponse {})
+    }
+
+    /// `Read`
+    pub fn read(&self, request: &v1::ReadRequest) -> Result<Vec<v1::Entity>, Fault> {
+        self.is_ours(request.device_id)?;
+        if request.entities.len() > ASKED_MAX {
+            return Err(fault!(
+                ResourceExhausted,
+                "{} entities are asked for; {ASKED_MAX} is the most",
+                request.entities.len()
+            ));
+        }
+        let mut program = lock(&self.program);
+        let mut host = lock(&self.host);
+        Self::bound(&mut program, &host)?;
+        let now_ns = host.switch().now_ns();
+        let Program { committed, digests, .. } = &*program;
+        let Some(committed) = committed else {
+            return Err(fault!(Internal, "the pipeline is gone"));
+        };
+        let (control, plane) = host.parts();
+        let mut reading = Reading {
+            schema: &committed.schema,
+            control,
+            plane,
+            digests,
+            role: &request.role,
+            now_ns,
+            out: Vec::new(),
+        };
+        for asked in &request.entities {
+            entity::read(&mut reading, asked)?;
+        }
+        Ok(reading.out)
+    }
+
+    /// `SetForwardingPipelineConfig`
+    #[allow(deprecated, reason = "old clients number roles")]
+    pub fn set_pipeline(
+        &self,
+        request: &v1::SetForwardingPipelineConfigRequest,
+    ) -> Result<v1::SetForwardingPipelineConfigResponse, Fault> {
+        self.is_ours(request.device_id)?;
+        let role = role_name(&request.role, request.role_id);
+        let id = election(request.election_id.as_ref());
+        look(&self.arbitration).check(&role, id)?;
+        if !role.is_empty() {
+            return Err(fault!(
+                PermissionDenied,
+                "pipelines are for the role without a name, not for \"{role}\""
+            ));
+        }
+        let action = match Action::try_from(request.action) {
+            Ok(Action::Unspecified) | Err(_) => {
+                return Err(fault!(InvalidArgument, "{} is no action", request.action));
+            }
+            Ok(action) => action,
+        };
+        let pushed = match (action, &request.config) {
+            (Action::Commit, Some(_)) => {
+                return Err(fault!(
+                    InvalidArgument,
+                    "COMMIT is for what was saved, and has no config of its own"
+                ));
+            }
+            (Action::Commit, None) => None,
+            (_, None) => return Err(fault!(InvalidArgument, "the request has no config")),
+            // Nothing is locked while a program is compiled.
+            (_, Some(config)) => Some(self.built(config)?),
+        };
+        // The primary may have changed meanwhile.
+        let arbitration = look(&self.arbitration);
+        arbitration.check(&role, id)?;
+        let mut program = lock(&self.program);
+        match (action, pushed) {
+            (Action::Verify, _) => {}
+            (Action::VerifyAndSave, Some(pushed)) => program.saved = Some(pushed),
+            (Action::VerifyAndCommit, Some((lowered, config))) => {
+                self.replace(&mut program, lowered, config)?;
+            }
+            (Action::ReconcileAndCommit, Some((lowered, config))) => {
+                self.reconcile(&mut program, lowered, config)?;
+            }
+            _ => {
+                let saved = program.saved.take();
+                let (lowered, config) = saved.ok_or_else(|| {
+                    fault!(FailedPrecondition, "no pipeline is saved; VERIFY_AND_SAVE saves one")
+                })?;
+                self.replace(&mut program, lowered, config)?;
+            }
+        }
+        Ok(v1::SetForwardingPipelineConfigResponse {})
+    }
+
+    /// What was pushed, compiled and compared with its P4Info.
+    fn built(
+        &self,
+        config: &v1::ForwardingPipelineConfig,
+    ) -> Result<(Lowered, v1::ForwardingPipelineConfig), Fault> {
+        let bytes = config::unwrapped(&config.p4_device_config);
+        let text = config::program(&bytes)?;
+        let Some(own) = &config.p4info else {
+            return Err(fault!(InvalidArgument, "the config has no P4Info"));
+        };
+        let Built { lowered, .. } = config::compile(text, Limits::running(self.workers))?;
+        Schema::bind(own, &lowered.names, &lowered.program)?;
+        Ok((lowered, config.clone()))
+    }
+
+    fn replace(
+        &self,
+        program: &mut Program,
+        lowered: Lowered,
+        config: v1::ForwardingPipelineConfig,
+    ) -> Result<(), Fault> {
+        let info = config.p4info.clone().unwrap_or_default();
+        let schema = Schema::bind(&info, &lowered.names, &lowered.program)?;
+        let mut host = lock(&self.host);
+        host.replace(lowered).map_err(|e| Fault::new(Code::Internal, e))?;
+        program.digests.clear();
+        self.commit(program, config, schema, host.generation());
+        host.switch().note_change("p4runtime", "p4_program", "modify", || {
+            "SetForwardingPipelineConfig".to_owned()
+        });
+        Ok(())
+    }
+
+    fn reconcile(
+        &self,
+        program: &mut Program,
+        lowered: Lowered,
+        config: v1::ForwardingPipelineConfig,
+    ) -> Result<(), Fault> {
+        let info = config.p4info.clone().unwrap_or_default();
+        let schema = Schema::bind(&info, &lowered.names, &lowered.program)?;
+        let mut host = lock(&self.host);
+        host.reconcile(lowered)?;
+        program.digests.retain(|id, _| schema.digests.contains_key(id));
+        self.commit(program, config, schema, host.generation());
+        host.switch().note_change("p4runtime", "p4_program", "modify", || {
+            "SetForwardingPipelineConfig, reconciled".to_owned()
+        });
+        Ok(())
+    }
+
+    fn commit(
+        &self,
+        program: &mut Program,
+        config: v1::ForwardingPipelineConfig,
+        schema: Schema,
+        generation: u64,
+    ) {
+        *change(&self.headers) = Arc::new(Headers::of(&schema));
+        program.lists.clear();
+        program.committed = Some(Committed { config, schema, generation });
+    }
+
+    /// `GetForwardingPipelineConfig`
+    pub fn pipeline(
+        &self,
+        request: v1::GetForwardingPipelineConfigRequest,
+    ) -> Result<v1::GetForwardingPipelineConfigResponse, Fault> {
+        use v1::get_forwarding_pipeline_config_request::ResponseType as R;
+        self.is_ours(request.device_id)?;
+        let wanted = R::try_from(request.response_type).map_err(|_| {
+            fault!(InvalidArgument, "{} is no response type", request.response_type)
+        })?;
+        let program = lock(&self.program);
+        let committed = program.committed.as_ref().ok_or_else(|| {
+            fault!(
+                FailedPrecondition,
+                "no pipeline is there; SetForwardingPipelineConfig pushes one"
+            )
+        })?;
+        let whole = &committed.config;
+        let info = matches!(wanted, R::All | R::P4infoAndCookie);
+        let device = matches!(wanted, R::All | R::DeviceConfigAndCookie);
+        let config = v1::ForwardingPipelineConfig {
+            p4info: whole.p4info.clone().filter(|_| info),
+            p4_device_config: if device { whole.p4_device_config.clone() } else { Vec::new() },
+            cookie: whole.cookie,
+        };
+        Ok(v1::GetForwardingPipelineConfigResponse { config: Some(config) })
+    }
+
+    /// A client has opened a stream.
+    pub fn open(&self) -> (StreamId, Receiver<Told>) {
+        lock(&self.streams).open()
+    }
+
+    fn tell(&self, notices: Vec<Notice>) {
+        let mut streams = lock(&self.streams);
+        for Notice { to, update } in notices {
+            streams.answer(to, Update::Arbitration(update));
+        }
+    }
+
+    /// A stream has ended.
+    pub fn close(&self, stream: StreamId) {
+        let mut arbitration = change(&self.arbitration);
+        let notices = arbitration.leave(stream);
+        lock(&self.streams).close(stream);
+        self.tell(notices);
+    }
+
+    /// A message of a stream. On an error the stream is to end.
+    pub fn message(
+        &self,
+        stream: StreamId,
+        message: v1::StreamMessageRequest,
+    ) -> Result<(), Fault> {
+        use v1::stream_message_request::Update as U;
+        match message.update {
+            Some(U::Arbitration(said)) => {
+                self.is_ours(said.device_id)?;
+                let mut arbitration = change(&self.arbitration);
+                let notices = arbitration.update(stream, &said)?;
+                self.tell(notices);
+            }
+            Some(U::Packet(packet)) => {
+                if let Err(fault) = self.packet_out(stream, &packet) {
+                    let details = v1::PacketOutError { packet_out: Some(packet) };
+                    self.stream_error(stream, fault, v1::stream_error::Details::PacketOut(details));
+                }
+            }
+            Some(U::DigestAck(ack)) => {
+                if let Err(fault) = self.primary(stream) {
+                    let details = v1::DigestListAckError { digest_list_ack: Some(ack) };
+                    let details = v1::stream_error::Details::DigestListAck(details);
+                    self.stream_error(stream, fault, details);
+                } else {
+                    lock(&self.program).lists.acknowledge(ack.digest_id, ack.list_id);
+                }
+            }
+            Some(U::Other(other)) => {
+                let fault = fault!(
+                    Unimplemented,
+                    "messages of the type \"{}\" are not known here",
+                    other.type_url
+                );
+                let details = v1::StreamOtherError { other: Some(other) };
+                self.stream_error(stream, fault, v1::stream_error::Details::Other(details));
+            }
+            None => {
+                return Err(fault!(InvalidArgument, "the message of the stream is empty"));
+            }
+        }
+        Ok(())
+    }
+
+    fn stream_error(&self, stream: StreamId, fault: Fault, details: v1::stream_error::Details) {
+        let error = v1::StreamError {
+            canonical_code: fault.code as i32,
+            message: fault.text,
+            space: String::new(),
+            code: 0,
+            details: Some(details),
+        };
+        if !lock(&self.streams).notify(stream, Update::Error(error)) {
+            self.count_lost(1);
+        }
+    }
+
+    fn primary(&self, stream: StreamId) -> Result<(), Fault> {
+        match look(&self.arbitration).standing(stream) {
+            Some((_, true)) => Ok(()),
+            Some((role, false)) => Err(fault!(
+                PermissionDenied,
+                "this stream is not the primary of the role \"{role}\""
+            )),
+            None => Err(fault!(
+                PermissionDenied,
+                "this stream has not arbitrated; send a MasterArbitrationUpdate first"
+            )),
+        }
+    }
+
+    fn packet_out(&self, stream: StreamId, packet: &v1::PacketOut) -> Result<(), Fault> {
+        self.primary(stream)?;
+        let headers = look(&self.headers).clone();
+        let bytes = headers.packet_out(packet)?;
+        let Some(cpu) = &self.cpu else {
+            return Err(fault!(FailedPrecondition, "this switch has no CPU port"));
+        };
+        match cpu.inject_bytes(&bytes) {
+            true => Ok(()),
+            false => Err(fault!(ResourceExhausted, "too many packets wait for the switch")),
+        }
+    }
+
+    fn count_lost(&self, n: u64) {
+        self.switch.tally("p4runtime_stream_lost", n);
+    }
+
+    /// Notifies all primaries.
+    fn notify(&self, update: &Update) {
+        let arbitration = look(&self.arbitration);
+        let mut streams = lock(&self.streams);
+        let mut lost = 0;
+        for (_, stream) in arbitration.primaries() {
+            if !streams.notify(stream, update.clone()) {
+                lost += 1;
+            }
+        }
+        drop(streams);
+        drop(arbitration);
+        if lost > 0 {
+            self.count_lost(lost);
+        }
+    }
+
+    /// A frame has come out of the CPU port.
+    pub fn packet_in(&self, bytes: &[u8]) {
+        let headers = look(&self.headers).clone();
+        match headers.packet_in(bytes) {
+            Some(packet) => self.notify(&Update::Packet(packet)),
+            None => self.switch.tally("p4runtime_packet_in_short", 1),
+        }
+    }
+
+    /// A message of the switch: a digest.
+    pub fn switch_message(&self, message: Message) {
+        let Message::Digest { digest, args } = message else { return };
+        let list = {
+            let mut program = lock(&self.program);
+            let now_ns = self.switch.now_ns();
+            let Program { committed, digests, lists, .. } = &mut *program;
+            let Some(committed) = committed else { return };
+            let known = committed.schema.digests.values().find(|d| d.digest == digest);
+            let Some(known) = known else { return };
+            let Some(config) = digests.get(&known.id) else { return };
+            lists.add(known, config, args, now_ns)
+        };
+        if let Some(list) = list {
+            self.notify(&Update::Digest(list));
+        }
+    }
+
+    /// Waits for messages of the switch, at most so long, and does what is due then.
+    pub fn take_messages(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            match self.switch.next_message(left) {
+                Some(message) => self.switch_message(message),
+                None => break,
+            }
+        }
+        self.tick();
+    }
+
+    /// Takes what comes out of the CPU port within so long.
+    pub fn take_packets(&self, patience: Duration) {
+        match self.cpu.as_ref() {
+            Some(cpu) => {
+                let frame = cpu.take_within(patience);
+                frame.iter().for_each(|frame| self.packet_in(frame.data()));
+            }
+            None => std::thread::sleep(patience),
+        }
+    }
+
+    /// What is due now and then: lists of digests, entries that were idle, ports' links.
+    pub fn tick(&self) {
+        let (lists, idle) = {
+            let mut program = lock(&self.program);
+            let mut host = lock(&self.host);
+            host.follow_ports();
+            let now_ns = host.switch().now_ns();
+            let idle = host.idle();
+            let Program { committed, digests, lists, .. } = &mut *program;
+            let Some(committed) = committed else { return };
+            let schema = &committed.schema;
+            let known = |id: u32| Some((schema.digests.get(&id)?, *digests.get(&id)?));
+            let due = lists.due(known, now_ns);
+            let control = host.control();
+            let entries = idle.iter().filter_map(|(table, entry)| {
+                let t = schema.tables.get(schema.table_ids.get(table)?)?;
+                let entry = control.pipeline.entries(*table).get(*entry)?;
+                Some(entity::table::told(schema, control, t, entry))
+            });
+            let entries: Vec<v1::TableEntry> = entries.collect();
+            (due, (entries, i64::try_from(now_ns).unwrap_or(i64::MAX)))
+        };
+        for list in lists {
+            self.notify(&Update::Digest(list));
+        }
+        let (table_entry, timestamp) = idle;
+        if !table_entry.is_empty() {
+            let told = v1::IdleTimeoutNotification { table_entry, timestamp };
+            self.notify(&Update::IdleTimeoutNotification(told));
+        }
+    }
+
+    /// How many streams are open.
+    pub fn connected(&self) -> usize {
+        lock(&self.streams).len()
+    }
+
+    /// Lets go of all streams.
+    pub fn end(&self) {
+        lock(&self.streams).close_all();
+    }
+
+    /// Ends a stream with a status.
+    pub fn end_stream(&self, stream: StreamId, fault: &Fault) {
+        lock(&self.streams).end(stream, fault.status());
+    }
+}
+
+/// Does a batch: what became of each update.
+fn write(
+    program: &mut Program,
+    host: &mut Host,
+    request: &v1::WriteRequest,
+    role: &str,
+    atomicity: Atomicity,
+) -> Result<Vec<Result<(), Fault>>, Fault> {
+    let now_ns = host.switch().now_ns();
+    let Program { committed, digests, .. } = program;
+    let Some(committed) = committed else {
+        return Err(fault!(Internal, "the pipeline is gone"));
+    };
+    let (control, _) = host.parts();
+    let whole = atomicity != Atomicity::ContinueOnError;
+    let kept = whole.then(|| (control.keep(), digests.clone()));
+    let mut writing = Writing {
+        schema: &committed.schema,
+        control: &mut *control,
+        digests: &mut *digests,
+        role,
+        now_ns,
+        updates: Vec::new(),
+        effects: Vec::new(),
+    };
+    let mut results: Vec<Result<(), Fault>> = Vec::with_capacity(request.updates.len());
+    let mut failed = false;
+    for update in &request.updates {
+        if failed && whole {
+            results.push(Err(fault!(Aborted, "an update before it failed")));
+            continue;
+        }
+        let result = entity::write(&mut writing, update);
+        failed |= result.is_err();
+        results.push(result);
+    }
+    let Writing { updates, effects, .. } = writing;
+    match kept {
+        Some((kept, digests_kept)) if failed => {
+            control.restore(kept);
+            *digests = digests_kept;
+            for result in results.iter_mut().filter(|r| r.is_ok()) {
+                *result = Err(fault!(Aborted, "another update of the batch failed"));
+            }
+            host.apply(&[]).map_err(|e| Fault::new(Code::Internal, e))?;
+            return Ok(results);
+        }
+        Some((kept, _)) => control.let_go(kept),
+        None => {}
+    }
+    let done = host.apply_and(&updates, |plane| {
+        effects.into_iter().for_each(|effect| effect.happen(plane));
+    });
+    done.map_err(|e| fault!(Internal, "the switch does not take what its program has: {e}"))?;
+    Ok(results)
+}

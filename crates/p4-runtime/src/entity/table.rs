@@ -1,0 +1,721 @@
+//! Entries of tables, and default actions (P4Runtime §9.1).
+
+use super::shared::{Effect, Reading, Writing, unknown};
+use super::{replication, units};
+use crate::canonical;
+use crate::code::{Code, Fault, fault};
+use crate::proto::v1;
+use crate::schema::{Action, Field, Schema, Table};
+use ir::program::MatchKind;
+use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Pattern};
+use p4::control::profiles::{Member, Refers, Share};
+use p4::control::{Control, Does, Note, normal};
+use std::sync::Arc;
+use v1::field_match::FieldMatchType as F;
+use v1::table_action::Type as A;
+use v1::update::Type;
+
+/// The table of an entry.
+pub(crate) fn table_of(schema: &Schema, id: u32) -> Result<&Table, Fault> {
+    schema.tables.get(&id).ok_or_else(|| unknown("table", id))
+}
+
+fn field_fault(t: &Table, f: &Field, what: impl std::fmt::Display) -> Fault {
+    fault!(InvalidArgument, "table `{}`, key `{}`: {what}", t.name, f.name)
+}
+
+/// A value of a field.
+fn value(t: &Table, f: &Field, bytes: &[u8], what: &str) -> Result<Bits, Fault> {
+    canonical::read(bytes, f.width).map_err(|e| {
+        let code = match e {
+            canonical::Misfit::Empty => Code::InvalidArgument,
+            canonical::Misfit::Wide { .. } => Code::OutOfRange,
+        };
+        Fault::new(code, format!("table `{}`, key `{}`: the {what} {e}", t.name, f.name))
+    })
+}
+
+fn pattern(t: &Table, f: &Field, m: &v1::FieldMatch) -> Result<Pattern, Fault> {
+    let wrong = |given: &str| {
+        field_fault(t, f, format!("it is {}, and the match is {given}", f.kind.word()))
+    };
+    let pattern = match (m.field_match_type.as_ref(), f.kind) {
+        (None, _) => return Err(field_fault(t, f, "the match is empty")),
+        (Some(F::Other(_)), _) => return Err(wrong("of another kind")),
+        (Some(F::Exact(m)), MatchKind::Exact) => Pattern::Exact(value(t, f, &m.value, "value")?),
+        (Some(F::Exact(_)), _) => return Err(wrong("exact")),
+        (Some(F::Optional(m)), MatchKind::Optional) => {
+            Pattern::Exact(value(t, f, &m.value, "value")?)
+        }
+        (Some(F::Optional(_)), _) => return Err(wrong("optional")),
+        (Some(F::Ternary(m)), MatchKind::Ternary) => {
+            let v = value(t, f, &m.value, "value")?;
+            let mask = value(t, f, &m.mask, "mask")?;
+            if mask.is_zero() {
+                return Err(field_fault(
+                    t,
+                    f,
+                    "the mask is zero; leave the field out to match all",
+                ));
+            }
+            if v.and(&mask) != v {
+                return Err(field_fault(t, f, "the value has bits that the mask leaves out"));
+            }
+            Pattern::Masked(v, mask)
+        }
+        (Some(F::Ternary(_)), _) => return Err(wrong("ternary")),
+        (Some(F::Lpm(m)), MatchKind::Lpm) => {
+            let v = value(t, f, &m.value, "value")?;
+            let len = u32::try_from(m.prefix_len).ok().filter(|len| *len <= f.width);
+            let len = len.ok_or_else(|| {
+                field_fault(
+                    t,
+                    f,
+                    format!("prefix length {}; it has {} bits", m.prefix_len, f.width),
+                )
+            })?;
+            if len == 0 {
+                let what = "the prefix length is zero; leave the field out to match all";
+                return Err(field_fault(t, f, what));
+            }
+            if v.and(&Bits::prefix_mask(len, f.width)) != v {
+                return Err(field_fault(t, f, "the value has bits below its prefix"));
+            }
+            Pattern::Prefix(v, len)
+        }
+        (Some(F::Lpm(_)), _) => return Err(wrong("lpm")),
+        (Some(F::Range(m)), MatchKind::Range) => {
+            let low = value(t, f, &m.low, "low end")?;
+            let high = value(t, f, &m.high, "high end")?;
+            if low.compare(&high).is_gt() {
+                return Err(field_fault(t, f, "the range's low end is above its high end"));
+            }
+            if low.is_zero() && high.is_ones() {
+                let what = "the range is all values; leave the field out to match all";
+                return Err(field_fault(t, f, what));
+            }
+            Pattern::Range(low, high)
+        }
+        (Some(F::Range(_)), _) => return Err(wrong("range")),
+    };
+    Ok(normal(pattern, f.kind))
+}
+
+/// The key of an entry as the program has it.
+fn key(t: &Table, e: &v1::TableEntry) -> Result<(Box<[KeyMatch]>, i32), Fault> {
+    let mut matches: Vec<KeyMatch> = Vec::with_capacity(e.r#match.len());
+    for m in &e.r#match {
+        let Some(f) = t.fields.iter().find(|f| f.id == m.field_id) else {
+            return Err(fault!(
+                InvalidArgument,
+                "table `{}`: no key field has the id {}; there are {}",
+                t.name,
+                m.field_id,
+                list(t.fields.iter().map(|f| format!("{} ({})", f.id, f.name)))
+            ));
+        };
+        if matches.iter().any(|other| other.key == f.key) {
+            return Err(field_fault(t, f, "it is given twice"));
+        }
+        matches.push(KeyMatch { key: f.key, pattern: pattern(t, f, m)? });
+    }
+    matches.sort_by_key(|m| m.key);
+    let given = |f: &&Field| !matches.iter().any(|m| m.key == f.key);
+    if let Some(f) = t.fields.iter().filter(|f| f.kind == MatchKind::Exact).find(given) {
+        return Err(field_fault(t, f, "it is exact and needs a value"));
+    }
+    match (t.prioritised, e.priority) {
+        (true, p) if p <= 0 => Err(fault!(
+            InvalidArgument,
+            "table `{}`: priority {p}; its keys need a priority above 0",
+            t.name
+        )),
+        (false, p) if p != 0 => Err(fault!(
+            InvalidArgument,
+            "table `{}`: priority {p}; its keys have no priority: 0 is right",
+            t.name
+        )),
+        (_, p) => Ok((matches.into(), p)),
+    }
+}
+
+fn list(all: impl Iterator<Item = String>) -> String {
+    let mut out = String::new();
+    for (i, one) in all.enumerate() {
+        if i == 16 {
+            out.push_str(", ...");
+            break;
+        }
+        if i > 0 {
+            out.push_str(", ");
+        }
+        out.push_str(&one);
+    }
+    if out.is_empty() { "none".to_owned() } else { out }
+}
+
+/// Values for an action's parameters, in the program's order.
+pub(super) fn args(at: &str, action: &Action, given: &v1::Action) -> Result<Vec<Bits>, Fault> {
+    let mut values: Vec<Option<Bits>> = vec![None; action.params.len()];
+    for p in &given.params {
+        let Some(n) = action.params.iter().position(|q| q.id == p.param_id) else {
+            return Err(fault!(
+                InvalidArgument,
+                "{at}, action `{}`: no parameter has the id {}; there are {}",
+                action.name,
+                p.param_id,
+                list(action.params.iter().map(|p| format!("{} ({})", p.id, p.name)))
+            ));
+        };
+        let param = &action.params[n];
+        let named = || format!("{at}, action `{}`, parameter `{}`", action.name, param.name);
+        if values[n].is_some() {
+            return Err(fault!(InvalidArgument, "{}: it is given twice", named()));
+        }
+        let value = canonical::read(&p.value, param.width).map_err(|e| {
+            let code = match e {
+                canonical::Misfit::Empty => Code::InvalidArgument,
+                canonical::Misfit::Wide { .. } => Code::OutOfRange,
+            };
+            Fault::new(code, format!("{}: the value {e}", named()))
+        })?;
+        values[n] = Some(value);
+    }
+    let missing = values.iter().position(Option::is_none);
+    if let Some(n) = missing {
+        return Err(fault!(
+            InvalidArgument,
+            "{at}, action `{}`: the parameter `{}` has no value",
+            action.name,
+            action.params[n].name
+        ));
+    }
+    Ok(values.into_iter().flatten().collect())
+}
+
+/// An action of the client's as the table has it.
+fn call(
+    schema: &Schema,
+    t: &Table,
+    given: &v1::Action,
+    default: bool,
+) -> Result<ActionCall, Fault> {
+    let name = |id: &u32| schema.actions.get(id).map_or(String::new(), |a| a.name.clone());
+    let (Some(used), Some(action)) =
+        (t.actions.get(&given.action_id), schema.actions.get(&given.action_id))
+    else {
+        return Err(fault!(
+            InvalidArgument,
+            "table `{}`: it has no action with the id {}{}; there are {}",
+            t.name,
+            given.action_id,
+            match schema.actions.get(&given.action_id) {
+                Some(a) => format!(" (`{}`)", a.name),
+                None => String::new(),
+            },
+            list(t.actions.keys().map(|id| format!("{id} ({})", name(id))))
+        ));
+    };
+    if default && !used.as_default {
+        return Err(fault!(
+            PermissionDenied,
+            "table `{}`: `{}` is for entries only, not the default action",
+            t.name,
+            action.name
+        ));
+    }
+    if !default && !used.in_entries {
+        return Err(fault!(
+            PermissionDenied,
+            "table `{}`: `{}` is for the default action only",
+            t.name,
+            action.name
+        ));
+    }
+    let args = args(&format!("table `{}`", t.name), action, given)?;
+    Ok(ActionCall::with(used.action, args))
+}
+
+/// A member that an action set makes.
+fn set_member(
+    schema: &Schema,
+    t: &Table,
+    a: &v1::ActionProfileAction,
+) -> Result<(Member, Share), Fault> {
+    let given = a.action.as_ref().ok_or_else(|| {
+        fault!(InvalidArgument, "table `{}`: an action of the set is missing", t.name)
+    })?;
+    let call = call(schema, t, given, false)?;
+    let weight = u32::try_from(a.weight).ok().filter(|w| *w > 0).ok_or_else(|| {
+        fault!(
+            InvalidArgument,
+            "table `{}`: an action of the set has weight {}; 1 or more is right",
+            t.name,
+            a.weight
+        )
+    })?;
+    use v1::action_profile_action::WatchKind as W;
+    #[allow(deprecated, reason = "old clients watch by number")]
+    let watch_port = match &a.watch_kind {
+        None => None,
+        Some(W::WatchPort(bytes)) => Some(replication::port(bytes)?),
+        Some(W::Watch(port)) => replication::watch(*port)?,
+    };
+    let action = schema.actions.get(&given.action_id).map(|a| a.name.clone());
+    let member = Member { action: action.unwrap_or_default(), args: call.args.to_vec() };
+    Ok((member, Share { weight, watch_port }))
+}
+
+/// What an entry is to do.
+fn does(
+    w: &mut Writing<'_>,
+    t: &Table,
+    action: &v1::TableAction,
+    default: bool,
+) -> Result<Does, Fault> {
+    let lacks = |what: &str| {
+        fault!(
+            InvalidArgument,
+            "table `{}` has no action profile, so its entries have actions, not {what}",
+            t.name
+        )
+    };
+    match (&action.r#type, t.profile) {
+        (None, _) => Err(fault!(InvalidArgument, "table `{}`: the action is empty", t.name)),
+        (Some(A::Action(a)), None) => Ok(Does::Action(call(w.schema, t, a, default)?)),
+        // A default action may be one of its own: the program's is.
+        (Some(A::Action(a)), Some(_)) if default => {
+            Ok(Does::Action(call(w.schema, t, a, default)?))
+        }
+        (Some(A::Action(_)), Some(_)) => Err(fault!(
+            InvalidArgument,
+            "table `{}` has an action profile: its entries have a member, a group or an action set",
+            t.name
+        )),
+        (Some(A::ActionProfileMemberId(_)), None) => Err(lacks("members")),
+        (Some(A::ActionProfileMemberId(m)), Some(_)) => Ok(Does::Refers(Refers::Member(*m))),
+        (Some(A::ActionProfileGroupId(_)), None) => Err(lacks("groups")),
+        (Some(A::ActionProfileGroupId(g)), Some(_)) => Ok(Does::Refers(Refers::Group(*g))),
+        (Some(A::ActionProfileActionSet(_)), None) => Err(lacks("action sets")),
+        (Some(A::ActionProfileActionSet(set)), Some(_)) => {
+            use v1::action_profile_action_set::{ActionSelectionMode as M, SizeSemantics as S};
+            if set.group_action.is_some() {
+                return Err(fault!(
+                    Unimplemented,
+                    "table `{}`: group_action is not known to v1model's selectors; leave it out",
+                    t.name
+                ));
+            }
+            if set.action_selection_mode() == M::Random {
+                return Err(fault!(
+                    Unimplemented,
+                    "table `{}`: members are selected by hash; RANDOM is not done",
+                    t.name
+                ));
+            }
+            if set.size_semantics() == S::SumOfMembers {
+                return Err(fault!(
+                    Unimplemented,
+                    "table `{}`: a set's size is the sum of its weights; SUM_OF_MEMBERS is not done",
+                    t.name
+                ));
+            }
+            if set.action_profile_actions.is_empty() {
+                return Err(fault!(InvalidArgument, "table `{}`: the action set is empty", t.name));
+            }
+            let members = set.action_profile_actions.iter();
+            let members = members.map(|a| set_member(w.schema, t, a));
+            let (refers, updates) =
+                w.control.own_group(t.table, members.collect::<Result<_, _>>()?)?;
+            w.take(updates);
+            Ok(Does::Refers(refers))
+        }
+    }
+}
+
+/// An action set was made for an entry that is refused.
+fn unmake(w: &mut Writing<'_>, t: &Table, does: &Does) {
+    let Does::Refers(refers @ Refers::Group(group)) = does else { return };
+    if !Control::is_own_group(*refers) {
+        return;
+    }
+    let name = t.profile.and_then(|id| w.schema.profiles.get(&id)).map(|p| p.name.clone());
+    let Some(name) = name else { return };
+    match w.control.own_group_gone(&name, *group) {
+        Ok(updates) => w.take(updates),
+        Err(error) => tracing::error!(%error, "an action set is left behind"),
+    }
+}
+
+pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::TableEntry) -> Result<(), Fault> {
+    let t = table_of(w.schema, e.table_id)?;
+    w.allowed(t.id, &format!("table `{}`", t.name))?;
+    if e.is_default_action {
+        return write_default(w, kind, t, e);
+    }
+    if t.is_const {
+        return Err(fault!(
+            PermissionDenied,
+            "table `{}` has const entries, which only the program changes",
+            t.name
+        ));
+    }
+    if t.fields.is_empty() {
+        return Err(fault!(
+            InvalidArgument,
+            "table `{}` has no key, so it has no entries; set its default action (is_default_action)",
+            t.name
+        ));
+    }
+    let (matches, priority) = key(t, e)?;
+    if kind == Type::Delete {
+        let id = find(w.control, t, &matches, priority)?.id;
+        let updates = w.control.remove(t.table, id)?;
+        w.take(updates);
+        return Ok(());
+    }
+    check_direct(t, e)?;
+    let idle_ns = u64::try_from(e.idle_timeout_ns).map_err(|_| {
+        fault!(InvalidArgument, "table `{}`: idle_timeout_ns {}", t.name, e.idle_timeout_ns)
+    })?;
+    if idle_ns > 0 && !t.timeouts {
+        return Err(fault!(
+            InvalidArgument,
+            "table `{}`: its entries have no timeouts; the program lacks `support_timeout = true`",
+            t.name
+        ));
+    }
+    let found = w.control.entry_find(t.table, &matches, priority).map(|e| e.id);
+    let id = match (kind, found) {
+        (Type::Modify, None) => return Err(not_found(t)),
+        (Type::Modify, Some(id)) => {
+            let does = match &e.action {
+                Some(action) => does(w, t, action, false)?,
+                None => {
+                    return Err(fault!(
+                        InvalidArgument,
+                        "table `{}`: the action is missing",
+                        t.name
+                    ));
+                }
+            };
+            let done = w.control.entry_set(t.table, id, does.clone(), idle_ns);
+            let updates = done.inspect_err(|_| unmake(w, t, &does))?;
+            w.take(updates);
+            id
+        }
+        (_, Some(_)) => {
+            return Err(fault!(
+                AlreadyExists,
+                "table `{}` has an entry with this key{}; MODIFY changes it",
+                t.name,
+                if t.prioritised { " and priority" } else { "" }
+            ));
+        }
+        (_, None) => {
+            let action = e.action.as_ref().ok_or_else(|| {
+                fault!(InvalidArgument, "table `{}`: the action is missing", t.name)
+            })?;
+            let does = does(w, t, action, false)?;
+            let done = w.control.entry_insert(t.table, matches, priority, does.clone(), idle_ns);
+            let (id, updates) = done.inspect_err(|_| unmake(w, t, &does))?;
+            w.take(updates);
+            id
+        }
+    };
+    #[allow(deprecated, reason = "old clients keep their word there")]
+    let number = e.controller_metadata;
+    let since_ns = if t.timeouts { w.now_ns.max(1) } else { 0 };
+    w.control.set_note(id, Note { metadata: e.metadata.clone(), number, since_ns });
+    if let Some(data) = &e.counter_data {
+        w.effects.push(Effect::EntryCounter(id, units::counted(data, &t.name)?));
+    }
+    if t.meter.is_some() && (kind == Type::Modify || e.meter_config.is_some()) {
+        let updates = units::set_direct(w.control, t, id, e.meter_config.as_ref())?;
+        w.take(updates);
+    }
+    Ok(())
+}
+
+/// Direct resources are given only where the table has them.
+fn check_direct(t: &Table, e: &v1::TableEntry) -> Result<(), Fault> {
+    if let Some(config) = &e.meter_config {
+        match t.meter {
+            None => {
+                return Err(fault!(InvalidArgument, "table `{}` has no direct meter", t.name));
+            }
+            Some((_, packets)) => drop(units::of_config(config, packets, &t.name)?),
+        }
+    }
+    match &e.counter_data {
+        Some(_) if t.counter.is_none() => {
+            Err(fault!(InvalidArgument, "table `{}` has no direct counter", t.name))
+        }
+        Some(data) => units::counted(data, &t.name).map(drop),
+        None => Ok(()),
+    }
+}
+
+fn not_found(t: &Table) -> Fault {
+    fault!(
+        NotFound,
+        "table `{}` has no entry with this key{}",
+        t.name,
+        if t.prioritised { " and priority" } else { "" }
+    )
+}
+
+fn find<'c>(
+    control: &'c Control,
+    t: &Table,
+    matches: &[KeyMatch],
+    priority: i32,
+) -> Result<&'c Arc<Entry>, Fault> {
+    control.entry_find(t.table, matches, priority).ok_or_else(|| not_found(t))
+}
+
+fn write_default(
+    w: &mut Writing<'_>,
+    kind: Type,
+    t: &Table,
+    e: &v1::TableEntry,
+) -> Result<(), Fault> {
+    if kind != Type::Modify {
+        return Err(fault!(
+            InvalidArgument,
+            "table `{}`: the default action is always there: only MODIFY is for it",
+            t.name
+        ));
+    }
+    if !e.r#match.is_empty() || e.priority != 0 {
+        return Err(fault!(
+            InvalidArgument,
+            "table `{}`: the default action has neither match nor priority",
+            t.name
+        ));
+    }
+    if t.const_default {
+        return Err(fault!(PermissionDenied, "table `{}`: its default action is constant", t.name));
+    }
+    if e.counter_data.is_some() || e.meter_config.is_some() {
+        return Err(fault!(
+            Unimplemented,
+            "table `{}`: default actions have no direct counter or meter here",
+            t.name
+        ));
+    }
+    let updates = match &e.action {
+        None => w.control.default_reset(t.table)?,
+        Some(action) => {
+            let does = does(w, t, action, true)?;
+            let done = w.control.default_set(t.table, does.clone());
+            done.inspect_err(|_| unmake(w, t, &does))?
+        }
+    };
+    w.take(updates);
+    Ok(())
+}
+
+/// The entry that another entity names: its table and id.
+pub(super) fn named<'s>(
+    schema: &'s Schema,
+    control: &Control,
+    e: &v1::TableEntry,
+) -> Result<(&'s Table, EntryId), Fault> {
+    let t = table_of(schema, e.table_id)?;
+    if e.is_default_action {
+        return Err(fault!(
+            Unimplemented,
+            "table `{}`: default actions have no direct counter or meter here",
+            t.name
+        ));
+    }
+    let (matches, priority) = key(t, e)?;
+    Ok((t, find(control, t, &matches, priority)?.id))
+}
+
+/// The match fields of an entry.
+fn told_key(t: &Table, entry: &Entry) -> Vec<v1::FieldMatch> {
+    let told = |f: &Field| {
+        let p = entry.matches.iter().find(|m| m.key == f.key).map(|m| &m.pattern)?;
+        let w = canonical::write;
+        use v1::field_match as m;
+        let told = match (f.kind, p) {
+            (MatchKind::Exact, Pattern::Exact(v)) => F::Exact(m::Exact { value: w(v) }),
+            (MatchKind::Optional, Pattern::Exact(v)) => F::Optional(m::Optional { value: w(v) }),
+            (MatchKind::Lpm, Pattern::Exact(v)) => {
+                F::Lpm(m::Lpm { value: w(v), prefix_len: f.width as i32 })
+            }
+            (_, Pattern::Prefix(v, len)) if f.kind == MatchKind::Lpm => {
+                F::Lpm(m::Lpm { value: w(v), prefix_len: *len as i32 })
+            }
+            (MatchKind::Range, Pattern::Range(a, b)) => {
+                F::Range(m::Range { low: w(a), high: w(b) })
+            }
+            (MatchKind::Range, Pattern::Exact(v)) => F::Range(m::Range { low: w(v), high: w(v) }),
+            (_, Pattern::Exact(v)) => {
+                F::Ternary(m::Ternary { value: w(v), mask: w(&Bits::ones(f.width)) })
+            }
+            (_, Pattern::Masked(v, mask)) => F::Ternary(m::Ternary { value: w(v), mask: w(mask) }),
+            (_, Pattern::Prefix(v, len)) => {
+                let mask = Bits::prefix_mask(*len, f.width);
+                F::Ternary(m::Ternary { value: w(v), mask: w(&mask) })
+            }
+            (_, Pattern::Range(a, b)) => F::Range(m::Range { low: w(a), high: w(b) }),
+        };
+        Some(v1::FieldMatch { field_id: f.id, field_match_type: Some(told) })
+    };
+    t.fields.iter().filter_map(told).collect()
+}
+
+/// An action as the client names it.
+pub(super) fn told_action(action: &Action, id: u32, args: &[Bits]) -> v1::Action {
+    let params = action.params.iter().zip(args);
+    let param = |(p, v): (&crate::schema::Param, &Bits)| v1::action::Param {
+        param_id: p.id,
+        value: canonical::write(v),
+    };
+    v1::Action { action_id: id, params: params.map(param).collect() }
+}
+
+/// What an entry or default does, as the client names it.
+fn told_does(
+    schema: &Schema,
+    control: &Control,
+    t: &Table,
+    entry: Option<EntryId>,
+    call: &ActionCall,
+) -> Option<v1::TableAction> {
+    let told = match control.refers(t.table, entry) {
+        Some(_) if control.own_members(t.table, entry).is_some() => {
+            let members = control.own_members(t.table, entry)?;
+            let told = |(member, share): (&Member, Share)| {
+                let (id, action) = schema
+                    .actions
+                    .iter()
+                    .find(|(id, a)| a.name == member.action && t.actions.contains_key(*id))?;
+                use v1::action_profile_action::WatchKind as W;
+                let watch =
+                    share.watch_port.map(|p| W::WatchPort(canonical::write_number(p.into())));
+                Some(v1::ActionProfileAction {
+                    action: Some(told_action(action, *id, &member.args)),
+                    weight: share.weight as i32,
+                    watch_kind: watch,
+                })
+            };
+            A::ActionProfileActionSet(v1::ActionProfileActionSet {
+                action_profile_actions: members.into_iter().filter_map(told).collect(),
+                ..v1::ActionProfileActionSet::default()
+            })
+        }
+        Some(Refers::Member(m)) => A::ActionProfileMemberId(m),
+        Some(Refers::Group(g)) => A::ActionProfileGroupId(g),
+        None => {
+            let id = *schema.action_ids.get(&(t.table, call.action))?;
+            A::Action(told_action(schema.actions.get(&id)?, id, &call.args))
+        }
+    };
+    Some(v1::TableAction { r#type: Some(told) })
+}
+
+/// An entry as the client reads it, without what has to be asked for.
+pub(crate) fn told(schema: &Schema, control: &Control, t: &Table, e: &Entry) -> v1::TableEntry {
+    let note = control.note(e.id);
+    #[allow(deprecated, reason = "old clients keep their word there")]
+    v1::TableEntry {
+        table_id: t.id,
+        r#match: told_key(t, e),
+        action: told_does(schema, control, t, Some(e.id), &e.action),
+        priority: if t.prioritised { e.priority } else { 0 },
+        controller_metadata: note.map_or(0, |n| n.number),
+        metadata: note.map(|n| n.metadata.clone()).unwrap_or_default(),
+        idle_timeout_ns: i64::try_from(e.idle_timeout_ns).unwrap_or(i64::MAX),
+        is_const: t.is_const,
+        ..v1::TableEntry::default()
+    }
+}
+
+pub(super) fn read(r: &mut Reading<'_>, e: &v1::TableEntry) -> Result<(), Fault> {
+    let schema = r.schema;
+    let tables = r.chosen(&schema.tables, e.table_id, "table")?;
+    if e.table_id == 0 && !e.r#match.is_empty() {
+        return Err(fault!(InvalidArgument, "a match needs a table: table_id is 0"));
+    }
+    for (_, t) in tables {
+        if e.is_default_action {
+            read_default(r, t, e)?;
+            continue;
+        }
+        if !e.r#match.is_empty() {
+            let (matches, priority) = key(t, e)?;
+            if let Some(entry) = r.control.entry_find(t.table, &matches, priority).cloned() {
+                let told = told_in_full(r, t, &entry, e);
+                r.tell(v1::entity::Entity::TableEntry(told));
+            }
+            continue;
+        }
+        let mut entries: Vec<Arc<Entry>> = Vec::new();
+        let wanted = |entry: &Entry| e.priority == 0 || entry.priority == e.priority;
+        let held = r.control.handles(t.table);
+        let table = r.control.pipeline.entries(t.table);
+        entries.extend(held.filter_map(|(_, id)| table.get(id)).filter(|e| wanted(e)).cloned());
+        r.out.reserve(entries.len());
+        for entry in entries {
+            #[allow(deprecated, reason = "old clients keep their word there")]
+            let metadata = e.controller_metadata;
+            let note = r.control.note(entry.id);
+            if metadata != 0 && note.is_none_or(|n| n.number != metadata) {
+                continue;
+            }
+            if !e.metadata.is_empty() && note.is_none_or(|n| n.metadata != e.metadata) {
+                continue;
+            }
+            let told = told_in_full(r, t, &entry, e);
+            r.tell(v1::entity::Entity::TableEntry(told));
+        }
+    }
+    Ok(())
+}
+
+/// An entry with what the request asks for.
+fn told_in_full(
+    r: &Reading<'_>,
+    t: &Table,
+    entry: &Entry,
+    asked: &v1::TableEntry,
+) -> v1::TableEntry {
+    let mut told = told(r.schema, r.control, t, entry);
+    if asked.counter_data.is_some() && t.counter.is_some() {
+        told.counter_data = Some(units::told(r.plane.entry_counter(entry.id)));
+    }
+    if let (true, Some((_, packets))) = (asked.meter_config.is_some(), t.meter) {
+        told.meter_config = units::told_direct(r.control, entry.id, packets);
+    }
+    if asked.time_since_last_hit.is_some() && t.timeouts {
+        let since = r.control.note(entry.id).map_or(0, |n| n.since_ns);
+        let last = r.plane.last_used_ns(entry.id).unwrap_or(since).max(since);
+        let elapsed_ns = i64::try_from(r.now_ns.saturating_sub(last)).unwrap_or(i64::MAX);
+        told.time_since_last_hit = Some(v1::table_entry::IdleTimeout { elapsed_ns });
+    }
+    told
+}
+
+fn read_default(r: &mut Reading<'_>, t: &Table, e: &v1::TableEntry) -> Result<(), Fault> {
+    if !e.r#match.is_empty() || e.priority != 0 {
+        return Err(fault!(
+            InvalidArgument,
+            "table `{}`: the default action has neither match nor priority",
+            t.name
+        ));
+    }
+    let call = r.control.pipeline.entries(t.table).default();
+    let told = v1::TableEntry {
+        table_id: t.id,
+        action: told_does(r.schema, r.control, t, None, call),
+        is_default_action: true,
+        is_const: t.const_default,
+        ..v1::TableEntry::default()
+    };
+    r.tell(v1::entity::Entity::TableEntry(told));
+    Ok(())
+}

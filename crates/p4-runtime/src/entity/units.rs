@@ -1,0 +1,104 @@
+//! Counts and rates as clients have them, and as the switch does.
+
+use crate::code::{Fault, fault};
+use crate::proto::v1;
+use crate::schema::Table;
+use ir::{Band, EntryId, Meter, MeterId, Update};
+use p4::control::{Control, meter_of};
+
+/// Packets and bytes.
+pub(super) fn counted(data: &v1::CounterData, name: &str) -> Result<(u64, u64), Fault> {
+    let number = |n: i64| {
+        u64::try_from(n).map_err(|_| fault!(InvalidArgument, "`{name}`: a counter of {n}"))
+    };
+    Ok((number(data.packet_count)?, number(data.byte_count)?))
+}
+
+/// As a client reads it.
+pub(super) fn told((packets, bytes): (u64, u64)) -> v1::CounterData {
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    v1::CounterData { packet_count: number(packets), byte_count: number(bytes) }
+}
+
+/// Yellow and red.
+const YELLOW: u8 = 1;
+const RED: u8 = 2;
+
+/// A meter's bands. The switch counts bits where a client counts bytes.
+pub(super) fn of_config(
+    config: &v1::MeterConfig,
+    packets: bool,
+    name: &str,
+) -> Result<Meter, Fault> {
+    let unit = if packets { 1 } else { 8 };
+    let number = |what: &str, n: i64| {
+        let n = u64::try_from(n).ok().and_then(|n| n.checked_mul(unit));
+        n.ok_or_else(|| fault!(InvalidArgument, "meter of `{name}`: {what} is out of range"))
+    };
+    if config.eburst != 0 {
+        return Err(fault!(
+            InvalidArgument,
+            "meter of `{name}`: eburst is for meters of one rate; this one has two"
+        ));
+    }
+    let (cir, cburst) = (number("cir", config.cir)?, number("cburst", config.cburst)?);
+    let (pir, pburst) = (number("pir", config.pir)?, number("pburst", config.pburst)?);
+    if cir > pir {
+        return Err(fault!(
+            InvalidArgument,
+            "meter of `{name}`: cir {} is above pir {}",
+            config.cir,
+            config.pir
+        ));
+    }
+    let band = |rate, burst, color| Band { rate, burst, color, level: 0 };
+    // Of equal rates the one named first is asked first: the peak.
+    Ok(Meter { packets, bands: vec![band(pir, pburst, RED), band(cir, cburst, YELLOW)] })
+}
+
+/// A meter's rates as a client reads them. One that was set as text may have one rate alone.
+pub(super) fn rates(meter: &Meter, packets: bool) -> v1::MeterConfig {
+    let unit = if packets { 1 } else { 8 };
+    let number = |n: u64| i64::try_from(n / unit).unwrap_or(i64::MAX);
+    let band = |color: u8| meter.bands.iter().find(|b| b.color == color);
+    let (low, high) = (band(YELLOW), band(RED));
+    let of = |band: Option<&Band>| band.map_or((0, 0), |b| (number(b.rate), number(b.burst)));
+    let (cir, cburst) = of(low.or(high));
+    let (pir, pburst) = of(high.or(low));
+    v1::MeterConfig { cir, cburst, pir, pburst, eburst: 0 }
+}
+
+/// Sets a meter; without rates it is green.
+pub(super) fn set_meter(
+    control: &mut Control,
+    meter: MeterId,
+    config: Option<&v1::MeterConfig>,
+    packets: bool,
+    name: &str,
+) -> Result<Vec<Update>, Fault> {
+    Ok(match config {
+        Some(config) => control.set_meter(meter, of_config(config, packets, name)?)?,
+        None if control.pipeline.meter(meter).is_some() => control.remove_meter(meter)?,
+        None => Vec::new(),
+    })
+}
+
+/// Sets the meter of an entry; without rates it is green.
+pub(super) fn set_direct(
+    control: &mut Control,
+    t: &Table,
+    entry: EntryId,
+    config: Option<&v1::MeterConfig>,
+) -> Result<Vec<Update>, Fault> {
+    let packets = t.meter.is_some_and(|(_, packets)| packets);
+    set_meter(control, meter_of(entry), config, packets, &t.name)
+}
+
+/// The rates of an entry's meter.
+pub(super) fn told_direct(
+    control: &Control,
+    entry: EntryId,
+    packets: bool,
+) -> Option<v1::MeterConfig> {
+    control.pipeline.meter(meter_of(entry)).map(|m| rates(m, packets))
+}

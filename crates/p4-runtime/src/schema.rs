@@ -1,0 +1,763 @@
+//! What a client's P4Info says, bound to the program by names.
+//!
+//! Ids are the client's. All that it names must be in the program and agree with it; what it leaves out, the client does
+//! not see.
+
+use crate::code::{Fault, fault};
+use crate::proto::info;
+use ir::program::MatchKind;
+use ir::{ActionId, DigestId, Program, RegisterId, TableId, ValueSetId};
+use p4::control::prioritised;
+use p4::lower::names::{Names, TableName};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// A field of a table's key.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Id.
+    pub id: u32,
+    /// Name.
+    pub name: String,
+    /// Place in the program's key.
+    pub key: u16,
+    /// Bits.
+    pub width: u32,
+    /// How it is compared.
+    pub kind: MatchKind,
+}
+
+/// A parameter or a field of a controller header.
+#[derive(Clone, Debug)]
+pub struct Param {
+    /// Id.
+    pub id: u32,
+    /// Name.
+    pub name: String,
+    /// Bits.
+    pub width: u32,
+}
+
+/// An action.
+#[derive(Clone, Debug)]
+pub struct Action {
+    /// Full name.
+    pub name: String,
+    /// Parameters in the program's order.
+    pub params: Vec<Param>,
+}
+
+/// An action as a table uses it.
+#[derive(Clone, Copy, Debug)]
+pub struct ActionUse {
+    /// In the program.
+    pub action: ActionId,
+    /// Entries may have it.
+    pub in_entries: bool,
+    /// It may be the default.
+    pub as_default: bool,
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Id.
+    pub id: u32,
+    /// Full name.
+    pub name: String,
+    /// In the program.
+    pub table: TableId,
+    /// Key fields as the client lists them.
+    pub fields: Vec<Field>,
+    /// Actions by id.
+    pub actions: BTreeMap<u32, ActionUse>,
+    /// Its profile's id.
+    pub profile: Option<u32>,
+    /// Entries need a priority.
+    pub prioritised: bool,
+    /// The default action is constant.
+    pub const_default: bool,
+    /// Entries are constant.
+    pub is_const: bool,
+    /// The program has written entries.
+    pub has_initial: bool,
+    /// Entries may time out.
+    pub timeouts: bool,
+    /// The direct counter's id.
+    pub counter: Option<u32>,
+    /// The direct meter's id, and whether it counts packets.
+    pub meter: Option<(u32, bool)>,
+    /// Only this role may write it, and the one without a name.
+    pub role: Option<String>,
+}
+
+/// An action profile.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// Id.
+    pub id: u32,
+    /// Full name.
+    pub name: String,
+    /// It has groups.
+    pub selector: bool,
+    /// The actions of its tables by id.
+    pub actions: BTreeMap<u32, ActionId>,
+}
+
+/// Counters or meters by index.
+#[derive(Clone, Debug)]
+pub struct Array {
+    /// Full name.
+    pub name: String,
+    /// Its number, or that of its first cell.
+    pub first: u32,
+    /// Cells.
+    pub size: u32,
+    /// It counts packets (meters).
+    pub packets: bool,
+}
+
+/// A register.
+#[derive(Clone, Debug)]
+pub struct Register {
+    /// Full name.
+    pub name: String,
+    /// In the program.
+    pub register: RegisterId,
+    /// Bits of a cell.
+    pub width: u32,
+    /// Cells.
+    pub size: u32,
+    /// Cells are of the type `bool`.
+    pub is_bool: bool,
+}
+
+/// A value set.
+#[derive(Clone, Debug)]
+pub struct ValueSet {
+    /// Full name.
+    pub name: String,
+    /// In the program.
+    pub set: ValueSetId,
+    /// Fields in order, the first one highest.
+    pub fields: Vec<Param>,
+    /// Members, at most.
+    pub size: u32,
+}
+
+/// A digest.
+#[derive(Clone, Debug)]
+pub struct Digest {
+    /// Id.
+    pub id: u32,
+    /// Name.
+    pub name: String,
+    /// In the program.
+    pub digest: DigestId,
+    /// The shape of its values.
+    pub shape: Shape,
+}
+
+/// The shape of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Bits.
+    Bits,
+    /// A truth.
+    Bool,
+    /// A struct of these.
+    Struct(Vec<Shape>),
+    /// A tuple of these.
+    Tuple(Vec<Shape>),
+}
+
+/// A client's view of a program.
+#[derive(Clone, Debug, Default)]
+pub struct Schema {
+    /// Tables by id.
+    pub tables: BTreeMap<u32, Table>,
+    /// Actions by id.
+    pub actions: HashMap<u32, Action>,
+    /// Profiles by id.
+    pub profiles: BTreeMap<u32, Profile>,
+    /// Counter arrays by id.
+    pub counters: BTreeMap<u32, Array>,
+    /// Tables of direct counters by the counter's id.
+    pub direct_counters: BTreeMap<u32, u32>,
+    /// Meter arrays by id.
+    pub meters: BTreeMap<u32, Array>,
+    /// Registers by id.
+    pub registers: BTreeMap<u32, Register>,
+    /// Value sets by id.
+    pub value_sets: BTreeMap<u32, ValueSet>,
+    /// Digests by id.
+    pub digests: BTreeMap<u32, Digest>,
+    /// Fields of what comes before a packet to the controller.
+    pub packet_in: Option<Vec<Param>>,
+    /// Fields of what comes before a packet of the controller's.
+    pub packet_out: Option<Vec<Param>>,
+    /// Ids by action of the program, for each table.
+    pub action_ids: HashMap<(TableId, ActionId), u32>,
+    /// Tables' ids by the program's.
+    pub table_ids: HashMap<TableId, u32>,
+    /// Who alone may write, by id.
+    pub roles: HashMap<u32, String>,
+}
+
+const ROLE: &str = "@p4runtime_role(\"";
+
+fn role_of(annotations: &[String]) -> Option<String> {
+    let text = annotations.iter().find_map(|a| a.strip_prefix(ROLE))?;
+    text.split('"').next().map(str::to_owned)
+}
+
+/// What binding works on.
+struct Binding<'a> {
+    info: &'a info::P4Info,
+    names: &'a Names,
+    program: &'a Program,
+    seen: HashSet<u32>,
+    out: Schema,
+}
+
+impl Schema {
+    /// A client's P4Info, bound to a program.
+    pub fn bind(info: &info::P4Info, names: &Names, program: &Program) -> Result<Schema, Fault> {
+        let mut binding =
+            Binding { info, names, program, seen: HashSet::new(), out: Schema::default() };
+        binding.all()?;
+        Ok(binding.out)
+    }
+
+    /// A role may write what has this id.
+    pub fn allows(&self, role: &str, id: u32) -> bool {
+        role.is_empty() || self.roles.get(&id).is_none_or(|only| only == role)
+    }
+}
+
+/// A list of known names, if it is short.
+fn known<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let all: Vec<&str> = names.take(17).collect();
+    match all.len() {
+        0 => "; the program has none".to_owned(),
+        17 => String::new(),
+        _ => format!("; the program has {}", all.join(", ")),
+    }
+}
+
+fn size(declared: i64, real: u32, what: &str, name: &str) -> Result<(), Fault> {
+    match declared == i64::from(real) {
+        true => Ok(()),
+        false => Err(fault!(
+            InvalidArgument,
+            "P4Info, {what} `{name}`: size {declared}; the program's has {real}"
+        )),
+    }
+}
+
+impl Binding<'_> {
+    fn all(&mut self) -> Result<(), Fault> {
+        self.actions()?;
+        let info = self.info;
+        for t in &info.tables {
+            self.table(t)?;
+        }
+        for p in &info.action_profiles {
+            self.profile(p)?;
+        }
+        self.counters()?;
+        self.meters()?;
+        for r in &info.registers {
+            self.register(r)?;
+        }
+        for v in &info.value_sets {
+            self.value_set(v)?;
+        }
+        for d in &info.digests {
+            self.digest(d)?;
+        }
+        for header in &info.controller_packet_metadata {
+            self.header(header)?;
+        }
+        match info.externs.iter().find(|e| !e.instances.is_empty()) {
+            None => Ok(()),
+            Some(e) => Err(fault!(
+                Unimplemented,
+                "P4Info has instances of the extern `{}`, which is not known here",
+                e.extern_type_name
+            )),
+        }
+    }
+
+    /// A thing's id and name; each id is there once.
+    fn preamble<'p>(
+        &mut self,
+        preamble: Option<&'p info::Preamble>,
+        what: &str,
+    ) -> Result<(u32, &'p str), Fault> {
+        let p =
+            preamble.ok_or_else(|| fault!(InvalidArgument, "P4Info: {what} without preamble"))?;
+        if p.id == 0 {
+            return Err(fault!(InvalidArgument, "P4Info, {what} `{}`: its id is 0", p.name));
+        }
+        if !self.seen.insert(p.id) {
+            return Err(fault!(
+                InvalidArgument,
+                "P4Info, {what} `{}`: the id {} is that of another thing, too",
+                p.name,
+                p.id
+            ));
+        }
+        if let Some(role) = role_of(&p.annotations) {
+            self.out.roles.insert(p.id, role);
+        }
+        Ok((p.id, &p.name))
+    }
+
+    fn actions(&mut self) -> Result<(), Fault> {
+        for a in &self.info.actions {
+            let (id, name) = self.preamble(a.preamble.as_ref(), "the action")?;
+            let mut ids = HashSet::new();
+            let mut params = Vec::new();
+            for p in &a.params {
+                if p.id == 0 || !ids.insert(p.id) {
+                    return Err(fault!(
+                        InvalidArgument,
+                        "P4Info, the action `{name}`, parameter `{}`: the id {} is 0 or there twice",
+                        p.name,
+                        p.id
+                    ));
+                }
+                let width = u32::try_from(p.bitwidth).unwrap_or(0);
+                params.push(Param { id: p.id, name: p.name.clone(), width });
+            }
+            self.out.actions.insert(id, Action { name: name.to_owned(), params });
+        }
+        Ok(())
+    }
+
+    /// An action that a table's list names, as the table has it.
+    fn action_in(&self, t: &TableName, id: u32) -> Result<(ActionId, bool), Fault> {
+        let Some(action) = self.out.actions.get(&id) else {
+            return Err(fault!(
+                InvalidArgument,
+                "P4Info, the table `{}`: no action has the id {id}",
+                t.name
+            ));
+        };
+        let Some(a) = t.actions.iter().find(|a| a.name == action.name) else {
+            // A table without a default of its own has this one.
+            if action.name == "NoAction" {
+                return Ok((self.program.tables[t.id.index()].default.action, true));
+            }
+            return Err(fault!(
+                InvalidArgument,
+                "P4Info, the table `{}`: it has no action `{}`{}",
+                t.name,
+                action.name,
+                known(t.actions.iter().map(|a| a.name.as_str()))
+            ));
+        };
+        if a.params.len() != action.params.len() {
+            return Err(fault!(
+                InvalidArgument,
+                "P4Info, the action `{}` has {} parameters; the program's has {}",
+                action.name,
+                action.params.len(),
+                a.params.len()
+            ));
+        }
+        for (told, (name, width)) in action.params.iter().zip(&a.params) {
+            if told.name != *name || told.width != *width {
+                return Err(fault!(
+                    InvalidArgument,
+                    "P4Info, the action `{}`: the parameter `{}` of {} bits; the program's is `{name}` of {width}",
+                    action.name,
+                    told.name,
+                    told.width
+                ));
+            }
+        }
+        Ok((a.id, a.default_only))
+    }
+
+    fn table(&mut self, t: &info::Table) -> Result<(), Fault> {
+        let (id, name) = self.preamble(t.preamble.as_ref(), "the table")?;
+        let names = self.names;
+        let written = || names.tables.iter().filter(|t| t.source.is_some());
+        let Some(own) = written().find(|own| own.name == name) else {
+            return Err(fault!(
+                InvalidArgument,
+                "P4Info: the program has no table `{name}`{}",
+                known(written().map(|t| t.name.as_str()))
+            ));
+        };
+        let mut fields = Vec::new();
+        let mut ids = HashSet::new();
+        for f in &t.match_fields {
+            if f.id == 0 || !ids.insert(f.id) {
+                return Err(fault!(
+                    InvalidArgument,
+                    "P4Info, the table `{name}`, field `{}`: the id {} is 0 or there twice",
+                    f.name,
+                    f.id
+                ));
+            }
+            fields.push(self.field(own, f)?);
+        }
+        if fields.len() != own.keys.len() {
+            return Err(fault!(
+                InvalidArgument,
+                "P4Info, the table `{name}` has {} match fields; the program's has {}",
+                fields.len(),
+                own.keys.len()
+            ));
+        }
+        let mut actions = BTreeMap::new();
+        for a in &t.action_refs {
+            let (action, default_only) = self.action_in(own, a.id)?;
+            let scope = a.scope();
+            use info::action_ref::Scope as S;
+            let in_entries = !default_only && scope != S::DefaultOnly;
+            let as_default = !matches!(scope, S::TableOnly | S::GroupAction);
+            actions.insert(a.id, ActionUse { action, in_entries, as_default });
+            self.out.action_ids.insert((own.id, action), a.id);
+        }
+        let profile = match (own.profile, t.implementation_id) {
+            (None, 0) => None,
+            (Some(_), id) if id != 0 => Some(id),
+            _ => {
+                return Err(fault!(
+                    InvalidArgument,
+                    "P4Info, the table `{name}`: implementation_id {}; the program's table has {}",
+                    t.implementation_id,
+                    if own.profile.is_some() { "an action profile" } else { "none" }
+                ));
+            }
+        };
+        let direct = |id: &u32| {
+            let of = |p: &Option<info::Preamble>| p.as_ref().is_some_and(|p| p.id == *id);
+            let meters = self.info.direct_meters.iter();
+            meters.into_iter().any(|m| of(&m.preamble))
+        };
+        let meter = t.direct_resource_ids.iter().find(|id| direct(id)).copied();
+        let counter = t.direct_resource_ids.iter().find(|id| !direct(id)).copied();
+        let lacks = |what: &str| {
+            fault!(
+                InvalidArgument,
+                "P4Info, the table `{name}` has a {what}; the program's has none"
+            )
+        };
+        let meter = match (meter, &own.meter) {
+            (Some(id), Some(own)) => Some((id, own.packets)),
+            (Some(_), None) => return Err(lacks("direct meter")),
+            (None, _) => None,
+        };
+        if counter.is_some() && own.counter.is_none() {
+            return Err(lacks("direct counter"));
+        }
+        let bound = Table {
+            id,
+            name: name.to_owned(),
+            table: own.id,
+            fields,
+            actions,
+            profile,
+            prioritised: prioritised(own),
+            const_default: t.const_default_action_id != 0
+                || self.program.tables[own.id.index()].default_const,
+            is_const: own.entries_const,
+            has_initial: t.has_initial_entries,
+            timeouts: own.timeouts,
+            counter,
+            meter,
+            role: self.out.roles.get(&id).cloned(),
+        };
+        self.out.table_ids.insert(own.id, id);
+        self.out.tables.insert(id, bound);
+        Ok(())
+    }
+
+    fn field(&self, t: &TableName, f: &info::MatchField) -> Result<Field, Fault> {
+        let name = match f.name.strip_suffix(".$valid$") {
+            Some(header) => format!("{header}.isValid()"),
+            None => f.name.clone(),
+        };
+        let at = t.keys.iter().position(|k| k.name == name);
+        let Some((at, key)) = at.map(|at| (at, &t.keys[at])) else {
+            return Err(fault!(
+                InvalidArgument,
+                "P4Info, the table `{}`: it has no key `{name}`{}",
+                t.name,
+                known(t.keys.iter().map(|k| k.name.as_str()))
+            ));
+        };
+        use info::match_field::{Match, MatchType as M};
+        let kind = match f.r#match {
+            Some(Match::MatchType(m)) => match M::try_from(m) {
+                Ok(M::Exact) => Some(MatchKind::Exact),
+                Ok(M::Lpm) => Some(MatchKind::Lpm),
+                Ok(M::Ternary) => Some(MatchKind::Ternary),
+                Ok(M::Range) => Some(MatchKind::Range),
+                Ok(M::Optional) => Some(MatchKind::Optional),
+                _ => None,
+            },
+            _ => None,
+        };
+        if kind != Some(key.kind) {
+            return Err(fault!(
+                InvalidArgument,
+                "P4Info, the table `{}`, key `{name}`: its match type is not {}, which the program says",
+                t.name,
+                key.kind.word()
+            ));
+        }
+        if i64::from(f.bitwidth) != i64::from(key.width) {
+            return Err(fault!(
+                InvalidArgument,
+                "P4Info, the table `{}`, key `{name}`: {} bits; the program's has {}{}",
+                t.name,
+                f.bitwidth,
+                key.width,
+                if f.type_name.is_some() { " (types are not translated here)" } else { "" }
+            ));
+        }
+        let key_at = u16::try_from(at).unwrap_or(u16::MAX);
+        Ok(Field { id: f.id, name: f.name.clone(), key: key_at, width: key.width, kind: key.kind })
+    }
+
+    fn profile(&mut self, p: &info::ActionProfile) -> Result<(), Fault> {
+        let (id, name) = self.preamble(p.preamble.as_ref(), "the action profile")?;
+        let Some(own) = self.names.profiles.iter().find(|own| own.name == name) else {
+            return Err(fault!(
+                InvalidArgument,
+                "P4Info: the program has no action profile `{name}`{}",
+                known(self.names.profiles.iter().map(|p| p.name.as_str()))
+            ));
+        };
+        if own.selector != p.with_selector {
+            return Err(fault!(
+                InvalidArgument,
+                "P4Info, `{name}`: with_selector is {}; the program says {}",
+                p.with_selector,
+                own.selector
+            ));
+        }
+        size(p.size, own.size, "the action profile", name)?;
+        let mut actions = BTreeMap::new();
+        for table in &own.tables {
+            let bound = self.out.table_ids.get(table).and_then(|id| self.out.tables.get(id));
+            for (id, a) in bound.iter().flat_map(|t| &t.actions) {
+                if a.in_entries {
+                    actions.insert(*id, a.action);
+                }
+            }
+        }
+        let selector = own.selector;
+        self.out.profiles.insert(id, Profile { id, name: name.to_owned(), selector, actions });
+        Ok(())
+    }
+
+    fn counters(&mut self) -> Result<(), Fault> {
+        for c in &self.info.counters {
+            let (id, name) = self.preamble(c.preamble.as_ref(), "the counter")?;
+            let Some((_, first)) = self.names.counters.iter().find(|own| own.0 == name) else {
+                return Err(fault!(
+                    InvalidArgument,
+                    "P4Info: the program has no counter `{name}`{}",
+                    known(self.names.counters.iter().map(|c| c.0.as_str()))
+                ));
+            };
+            let real = self.program.counters.get(*first as usize).map_or(0, |c| c.size);
+            size(c.size, real, "the counter", name)?;
+            let array = Array { name: name.to_owned(), first: *first, size: real, packets: false };
+            self.out.counters.insert(id, array);
+        }
+        for c in &self.info.direct_counters {
+            let (id, name) = self.preamble(c.preamble.as_ref(), "the direct counter")?;
+            let table = self.out.tables.get(&c.direct_table_id);
+            if table.is_none_or(|t| t.counter != Some(id)) {
+                return Err(fault!(
+                    InvalidArgument,
+                    "P4Info, the direct counter `{name}`: its table {} does not list it",
+                    c.direct_table_id
+                ));
+            }
+            self.out.direct_counters.insert(id, c.direct_table_id);
+        }
+        Ok(())
+    }
+
+    fn meters(&mut self) -> Result<(), Fault> {
+        for m in &self.info.meters {
+            let (id, name) = self.preamble(m.preamble.as_ref(), "the meter")?;
+            let Some(own) = self.names.meters.iter().find(|own| own.name == name) else {
+                return Err(fault!(
+                    InvalidArgument,
+                    "P4Info: the program has no meter `{name}`{}",
+                    known(self.names.meters.iter().map(|m| m.name.as_str()))
+                ));
+            };
+            size(m.size, own.size, "the meter", name)?;
+            let (first, packets) = (own.first, own.packets);
+            let array = Array { name: name.to_owned(), first, size: own.size, packets };
+            self.out.meters.insert(id, array);
+        }
+        for m in &self.info.direct_meters {
+            let (id, name) = self.preamble(m.preamble.as_ref(), "the direct meter")?;
+            let table = self.out.tables.get(&m.direct_table_id);
+            if table.is_none_or(|t| t.meter.is_none_or(|(own, _)| own != id)) {
+                return Err(fault!(
+                    InvalidArgument,
+                    "P4Info, the direct meter `{name}`: its table {} does not list it",
+                    m.direct_table_id
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn register(&mut self, r: &info::Register) -> Result<(), Fault> {
+        let (id, name) = self.preamble(r.preamble.as_ref(), "the register")?;
+        let Some((_, register, width)) = self.names.registers.iter().find(|own| own.0 == name)
+        else {
+            return Err(fault!(
+                InvalidArgument,
+                "P4Info: the program has no register `{name}`{}",
+                known(self.names.registers.iter().map(|r| r.0.as_str()))
+            ));
+        };
+        let real = self.program.registers[register.index()].size;
+        size(r.size.into(), real, "the register", name)?;
+        use info::p4_data_type_spec::TypeSpec as T;
+        let is_bool =
+            matches!(r.type_spec.as_ref().and_then(|t| t.type_spec.as_ref()), Some(T::Bool(_)));
+        let (register, width) = (*register, *width);
+        let register = Register { name: name.to_owned(), register, width, size: real, is_bool };
+        self.out.registers.insert(id, register);
+        Ok(())
+    }
+
+    fn value_set(&mut self, v: &info::ValueSet) -> Result<(), Fault> {
+        let (id, name) = self.preamble(v.preamble.as_ref(), "the value set")?;
+        let Some((_, set, widths)) = self.names.value_sets.iter().find(|own| own.0 == name) else {
+            return Err(fault!(
+                InvalidArgument,
+                "P4Info: the program has no value set `{name}`{}",
+                known(self.names.value_sets.iter().map(|v| v.0.as_str()))
+            ));
+        };
+        let told: Vec<u32> =
+            v.r#match.iter().map(|f| u32::try_from(f.bitwidth).unwrap_or(0)).collect();
+        if told != *widths {
+            return Err(fault!(
+                InvalidArgument,
+                "P4Info, the value set `{name}`: fields of {told:?} bits; the program's have {widths:?}"
+            ));
+        }
+        let fields = v.r#match.iter().zip(widths);
+        let fields =
+            fields.map(|(f, w)| Param { id: f.id, name: f.name.clone(), width: *w }).collect();
+        let real = self.program.value_sets[set.index()].capacity;
+        size(v.size.into(), real, "the value set", name)?;
+        let bound = ValueSet { name: name.to_owned(), set: *set, fields, size: real };
+        self.out.value_sets.insert(id, bound);
+        Ok(())
+    }
+
+    fn digest(&mut self, d: &info::Digest) -> Result<(), Fault> {
+        let (id, name) = self.preamble(d.preamble.as_ref(), "the digest")?;
+        let all = (0u32..).zip(&self.program.digests);
+        let Some((n, own)) = all.into_iter().find(|(_, own)| own.name == name) else {
+            return Err(fault!(
+                InvalidArgument,
+                "P4Info: the program has no digest `{name}`{}",
+                known(self.program.digests.iter().map(|d| d.name.as_str()))
+            ));
+        };
+        let shape = d.type_spec.as_ref().and_then(|t| self.shape(t, 0));
+        // Without a type its fields are those of a struct.
+        let flat = || Shape::Struct(vec![Shape::Bits; own.fields.len()]);
+        let shape = shape.filter(|s| leaves(s) == own.fields.len()).unwrap_or_else(flat);
+        let digest = Digest { id, name: name.to_owned(), digest: DigestId(n), shape };
+        self.out.digests.insert(id, digest);
+        Ok(())
+    }
+
+    /// A type's shape, as far as `type_info` tells it.
+    fn shape(&self, t: &info::P4DataTypeSpec, depth: u32) -> Option<Shape> {
+        use info::p4_data_type_spec::TypeSpec as T;
+        if depth > 16 {
+            return None;
+        }
+        let types = self.info.type_info.as_ref();
+        match t.type_spec.as_ref()? {
+            T::Bitstring(_) | T::SerializableEnum(_) => Some(Shape::Bits),
+            T::Bool(_) => Some(Shape::Bool),
+            T::Tuple(tuple) => {
+                let members = tuple.members.iter().map(|m| self.shape(m, depth + 1));
+                Some(Shape::Tuple(members.collect::<Option<_>>()?))
+            }
+            T::Struct(named) => {
+                let of = types?.structs.get(&named.name)?;
+                let members =
+                    of.members.iter().map(|m| self.shape(m.type_spec.as_ref()?, depth + 1));
+                Some(Shape::Struct(members.collect::<Option<_>>()?))
+            }
+            T::NewType(named) => {
+                use info::p4_new_type_spec::Representation as R;
+                match types?.new_types.get(&named.name)?.representation.as_ref()? {
+                    R::OriginalType(t) => self.shape(t, depth + 1),
+                    R::TranslatedType(_) => Some(Shape::Bits),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn header(&mut self, h: &info::ControllerPacketMetadata) -> Result<(), Fault> {
+        let (_, name) = self.preamble(h.preamble.as_ref(), "the controller header")?;
+        let mut bits = 0u64;
+        let mut fields = Vec::new();
+        let mut ids = HashSet::new();
+        for m in &h.metadata {
+            let width = u32::try_from(m.bitwidth).unwrap_or(0);
+            if m.id == 0 || !ids.insert(m.id) || width == 0 || width > 2048 {
+                return Err(fault!(
+                    InvalidArgument,
+                    "P4Info, the controller header `{name}`, `{}`: an id that is single and 1 to 2048 bits are \
+                     needed, not id {} and {} bits",
+                    m.name,
+                    m.id,
+                    m.bitwidth
+                ));
+            }
+            bits += u64::from(width);
+            fields.push(Param { id: m.id, name: m.name.clone(), width });
+        }
+        if !bits.is_multiple_of(8) {
+            return Err(fault!(
+                InvalidArgument,
+                "P4Info, the controller header `{name}` has {bits} bits, which are no whole bytes"
+            ));
+        }
+        match name {
+            "packet_in" => self.out.packet_in = Some(fields),
+            "packet_out" => self.out.packet_out = Some(fields),
+            _ => {
+                return Err(fault!(
+                    InvalidArgument,
+                    "P4Info: the controller header `{name}`; there are packet_in and packet_out"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many values a shape has.
+fn leaves(shape: &Shape) -> usize {
+    match shape {
+        Shape::Bits | Shape::Bool => 1,
+        Shape::Struct(all) | Shape::Tuple(all) => all.iter().map(leaves).sum(),
+    }
+}
