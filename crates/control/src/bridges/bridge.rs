@@ -124,10 +124,10 @@ impl Bridge {
         self.check_bonds(&config.bonds)?;
         let openflow = self.openflow().ok_or_else(|| Error::NotOpenFlow { bridge: bridge() })?;
         // First, as it is the one that entries may refuse.
-        openflow
-            .agent()
-            .set_table_limits(config.tables.clone())
-            .map_err(|error| Error::Table { bridge: bridge(), error })?;
+        if parts.tables {
+            let limits = openflow.agent().set_table_limits(config.tables.clone());
+            limits.map_err(|error| Error::Table { bridge: bridge(), error })?;
+        }
         let mut held = lock(&self.config);
         if parts.datapath_id {
             let id = config.datapath_id.unwrap_or_else(|| id_of_name(&self.name));

@@ -19,6 +19,8 @@
 //! Locks: changes → bridges → a bridge's own.
 //! Checked by: the tests of this folder; `tests/bridges.rs`, with traffic.
 
+#[cfg(test)]
+pub(crate) mod bed;
 mod bridge;
 pub(crate) mod config;
 pub(crate) mod error;
