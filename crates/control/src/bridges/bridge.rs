@@ -147,7 +147,7 @@ impl Bridge {
             let mut held = lock(&self.config);
             (held.vlan_tags, held.mirrors) = (before.vlan_tags, before.mirrors);
             held.learning = before.learning;
-            held.bonds = before.bonds;
+            (held.bonds, held.address) = (before.bonds, before.address);
             return Err(if learns { self.learning_refused(error) } else { error });
         }
         Ok(())
