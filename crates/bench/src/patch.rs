@@ -2,8 +2,10 @@
 //!
 //! Frames come in by a port in memory and leave by one. Between them lie a bridge, or two, or more, each patched to the
 //! next, on one worker; each outputs all that comes in by its first port to its second. So what one bridge more costs is
-//! one pipeline, one patch port and what a worker does for a burst. Chains are timed in turns.
+//! one pipeline, one patch port and what a worker does for a burst. Chains are timed in turns. `bench constructs` has a row of
+//! one bridge and two.
 
+use super::constructs;
 use super::feed::{self, Feed};
 use super::options::BenchPatchOptions;
 use super::trace::Trace;
@@ -12,10 +14,12 @@ use control::program::tables::{self, Parts, Told};
 use port::patch::Panel;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use switch::{EngineKind, Switch, Workers};
+use switch::{EngineKind, Ran, Switch, Workers};
 
 /// Chains have so many bridges.
 const BRIDGES: [usize; 3] = [1, 2, 5];
+/// What `bench constructs` calls it.
+pub(super) const ROW: &str = "patch port";
 /// Frames of a run.
 const FRAMES: u64 = 1 << 18;
 /// A run that takes longer has failed.
@@ -32,19 +36,9 @@ struct Chain {
 
 /// `millrace bench patch`.
 pub(super) fn run(options: &BenchPatchOptions) -> Result<(), Failure> {
-    let chains = BRIDGES.iter().map(|bridges| Chain::new(*bridges, options));
+    let chains = BRIDGES.iter().map(|bridges| Chain::new(*bridges, options.flows));
     let chains = chains.collect::<Result<Vec<_>, Failure>>()?;
-    let mut times = vec![Vec::new(); chains.len()];
-    for round in 0..=options.runs.max(1) {
-        for (chain, times) in chains.iter().zip(&mut times) {
-            let ns = chain.run()?;
-            // The first one warms up.
-            if round > 0 {
-                times.push(ns);
-            }
-        }
-    }
-    let medians: Vec<f64> = times.iter_mut().map(|times| median(times)).collect();
+    let medians = timed(&chains, options.runs)?;
     let each = |at: usize| (medians[at] - medians[0]) / (BRIDGES[at] - BRIDGES[0]).max(1) as f64;
     if options.json {
         let all: Vec<_> = BRIDGES
@@ -68,17 +62,77 @@ pub(super) fn run(options: &BenchPatchOptions) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Nanoseconds a packet of each chain, timed in turns.
+fn timed(chains: &[Chain], runs: usize) -> Result<Vec<f64>, Failure> {
+    let mut times = vec![Vec::new(); chains.len()];
+    for round in 0..=runs.max(1) {
+        for (chain, times) in chains.iter().zip(&mut times) {
+            let ns = chain.run()?;
+            // The first one warms up.
+            if round > 0 {
+                times.push(ns);
+            }
+        }
+    }
+    Ok(times.iter_mut().map(|times| median(times)).collect())
+}
+
+/// The row of `bench constructs`: two bridges beside one, all packets of both counted by what has run them.
+pub(super) fn row(check: bool, runs: usize) -> Result<serde_json::Value, Failure> {
+    let chains = [1, 2].map(|bridges| Chain::new(bridges, 1));
+    let [one, two] = chains;
+    let chains = [one?, two?];
+    // Code is there before anything is counted.
+    chains.iter().try_for_each(|chain| chain.run().map(drop))?;
+    let counts = |chain: &Chain| chain.switches.iter().map(Switch::ran).collect::<Vec<_>>();
+    let before = counts(&chains[1]);
+    let runs = if check { 1 } else { runs };
+    let medians = timed(&chains, runs)?;
+    let (mut packets, mut whole, mut interpreted) = (0, 0, 0);
+    let mut reasons = [std::collections::BTreeSet::new(), std::collections::BTreeSet::new()];
+    for (now, before) in counts(&chains[1]).iter().zip(&before) {
+        let ran = constructs::since(now, before);
+        packets += ran.packets();
+        for (ran_by, count, told) in
+            [(Ran::Whole, &mut whole, 0), (Ran::Interpreter, &mut interpreted, 1)]
+        {
+            let (n, why) = ran.of(ran_by);
+            *count += n;
+            reasons[told].extend(why.iter().map(|(text, _)| text.to_string()));
+        }
+    }
+    let sent = 2 * FRAMES * (runs.max(1) as u64 + 1);
+    if packets != sent {
+        return Err(Failure::Bad(format!(
+            "of {sent} packets in two bridges, {packets} were run by something"
+        )));
+    }
+    let share = |n: u64| n as f64 / packets.max(1) as f64;
+    let mut row = serde_json::json!({
+        "language": "openflow", "name": ROW, "copies": 1, "told": 0, "packets": packets,
+        "whole": share(whole), "interpreted": share(interpreted),
+        "why_whole": reasons[0], "why_interpreted": reasons[1],
+    });
+    if !check {
+        row["ns"] = medians[1].into();
+        row["plain_ns"] = medians[0].into();
+        row["more_ns"] = (medians[1] - medians[0]).into();
+        row["ratio"] = (medians[1] / medians[0].max(f64::MIN_POSITIVE)).into();
+    }
+    Ok(row)
+}
+
 fn median(times: &mut [f64]) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
 }
 
 impl Chain {
-    fn new(bridges: usize, options: &BenchPatchOptions) -> Result<Chain, Failure> {
+    fn new(bridges: usize, flows: u32) -> Result<Chain, Failure> {
         let workers = Workers::start(1, &[]).map_err(Failure::bad)?;
         let panel = Panel::new(1);
         let mut trace = Trace::default();
-        for n in 0..options.flows.max(1) {
+        for n in 0..flows.max(1) {
             let mut frame = [0u8; 60];
             frame[5] = 2;
             frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);

@@ -12,10 +12,13 @@
 //! | [`lacp`] | the protocol: its frames and its machine |
 //! | [`show`] | texts of `ovs-appctl` |
 //!
-//! Checked by: the tests of each module; `control`'s, with packets; `lab/vswitchd_bonds`, beside Open vSwitch.
+//! Checked by: the tests of each module; `control`'s, with packets; `lab/vswitchd_bonds`, beside Open vSwitch; the
+//! fuzz target `lacp`.
 
 pub mod balance;
 pub mod bond;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod lacp;
 pub mod settings;
 pub mod show;

@@ -26,6 +26,7 @@
 //! its fullest.
 //! Checked by: the unit tests below; `tests/worker.rs`; `lab/qos` with real traffic.
 
+mod dscp;
 mod spec;
 
 pub use spec::{Change, Of, PortRef, Setting, SpecError};
@@ -62,13 +63,16 @@ pub struct QueueConfig {
     pub burst_bytes: Option<u64>,
     /// Frames that wait, per worker; [`LIMIT`] unless given.
     pub limit: usize,
+    /// IP packets that leave by it have this DSCP; as they are unless given.
+    pub dscp: Option<u8>,
 }
 
 impl QueueConfig {
     /// A queue without rates.
     pub fn new(id: u32) -> QueueConfig {
         let (priority, weight, limit) = (0, 1, LIMIT);
-        QueueConfig { id, min_bps: None, max_bps: None, priority, weight, burst_bytes: None, limit }
+        let (min_bps, max_bps, burst_bytes, dscp) = (None, None, None, None);
+        QueueConfig { id, min_bps, max_bps, priority, weight, burst_bytes, limit, dscp }
     }
 }
 
@@ -214,7 +218,7 @@ impl Shaper {
     pub(crate) fn push(
         &mut self,
         id: u32,
-        frame: Frame,
+        mut frame: Frame,
         pool: &mut Pool,
     ) -> Result<(), DropReason> {
         let at = self.queues.place(id);
@@ -226,6 +230,9 @@ impl Shaper {
         }
         if waiting.frames.is_empty() {
             waiting.start = waiting.start.max(self.served);
+        }
+        if let Some(dscp) = queue.config.dscp {
+            dscp::mark(frame.data_mut(), dscp);
         }
         waiting.frames.push_back(frame);
         self.count += 1;

@@ -5,7 +5,7 @@ use crate::cli::{
     NewBridge, PortCommand, PortOptions, StationsOptions,
 };
 use crate::show::show;
-use control::bridges::{Bond, Mirror, Vlan};
+use control::bridges::Vlan;
 use control::client::ask;
 use control::failure::Failure;
 use control::port_kinds;
@@ -86,15 +86,8 @@ fn check_vlan(words: &str) -> Result<(), Failure> {
 pub(crate) fn mirror(options: MirrorOptions) -> Result<(), Failure> {
     let question = match options.command {
         None | Some(MirrorCommand::Show) => Mirrors::default(),
-        Some(MirrorCommand::Add { mirrors }) => {
-            for text in &mirrors {
-                text.parse::<Mirror>().map_err(|e| Failure::Usage(e.to_string()))?;
-            }
-            Mirrors { add: mirrors, ..Mirrors::default() }
-        }
-        Some(MirrorCommand::Remove { mirrors }) => {
-            Mirrors { remove: mirrors, ..Mirrors::default() }
-        }
+        Some(MirrorCommand::Add { mirrors }) => Mirrors::adding(mirrors).map_err(Failure::Usage)?,
+        Some(MirrorCommand::Remove { mirrors }) => Mirrors::removing(mirrors),
     };
     show::<Mirrors>(ask(options.to.whom(), &question)?, options.json)
 }
@@ -103,13 +96,8 @@ pub(crate) fn mirror(options: MirrorOptions) -> Result<(), Failure> {
 pub(crate) fn bond(options: BondOptions) -> Result<(), Failure> {
     let question = match options.command {
         None | Some(BondCommand::Show) => Bonds::default(),
-        Some(BondCommand::Add { bonds }) => {
-            for text in &bonds {
-                text.parse::<Bond>().map_err(|e| Failure::Usage(e.to_string()))?;
-            }
-            Bonds { add: bonds, ..Bonds::default() }
-        }
-        Some(BondCommand::Remove { bonds }) => Bonds { remove: bonds, ..Bonds::default() },
+        Some(BondCommand::Add { bonds }) => Bonds::adding(bonds).map_err(Failure::Usage)?,
+        Some(BondCommand::Remove { bonds }) => Bonds::removing(bonds),
     };
     show::<Bonds>(ask(options.to.whom(), &question)?, options.json)
 }

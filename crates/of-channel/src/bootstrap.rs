@@ -5,10 +5,9 @@
 //! authority must have signed what is shown. So whoever answers first is believed once, which is what was asked for.
 
 use crate::tls::TlsFiles;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use crate::verifier::{Judge, Shown};
+use rustls::client::danger::ServerCertVerified;
+use rustls::{ClientConfig, Error};
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,12 +18,11 @@ use tokio_rustls::TlsConnector;
 #[derive(Debug)]
 pub(crate) struct Bootstrap {
     file: PathBuf,
-    provider: Arc<CryptoProvider>,
 }
 
 impl Bootstrap {
-    pub(crate) fn new(file: &Path, provider: Arc<CryptoProvider>) -> Bootstrap {
-        Bootstrap { file: file.to_owned(), provider }
+    pub(crate) fn new(file: &Path) -> Bootstrap {
+        Bootstrap { file: file.to_owned() }
     }
 }
 
@@ -48,17 +46,10 @@ fn pem(certificate: &[u8]) -> String {
     text + "-----END CERTIFICATE-----\n"
 }
 
-impl ServerCertVerifier for Bootstrap {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
+impl Judge for Bootstrap {
+    fn judge(&self, shown: &Shown<'_>) -> Result<ServerCertVerified, Error> {
         let file = self.file.display();
-        let Some(authority) = intermediates.last() else {
+        let Some(authority) = shown.intermediates.last() else {
             return Err(Error::General(format!(
                 "it shows no authority's certificate behind its own that could be kept in {file}"
             )));
@@ -77,30 +68,6 @@ impl ServerCertVerifier for Bootstrap {
             }
             Err(error) => format!("its authority's certificate cannot be kept in {file}: {error}"),
         }))
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, cert, dss, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, cert, dss, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -140,7 +107,10 @@ impl Connector {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verifier::Verifier;
+    use rustls::client::danger::ServerCertVerifier as _;
     use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, UnixTime};
 
     fn tests_file(name: &str) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls").join(name)
@@ -155,7 +125,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let file = dir.path().join("ca.pem");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let bootstrap = Bootstrap::new(&file, provider);
+        let bootstrap = Verifier::new(Bootstrap::new(&file), provider);
         let (own, name) = (certificate("controller-cert.pem"), crate::tls::server_name("any"));
         let shown = |chain: &[CertificateDer<'_>]| {
             let seen = bootstrap.verify_server_cert(&own, chain, &name, &[], UnixTime::now());

@@ -58,6 +58,7 @@ pub mod target;
 pub mod tls;
 mod trouble;
 pub mod unix;
+mod verifier;
 
 pub use channel::{Bound, Channel};
 pub use config::{ChannelError, Config, FailMode, Own};

@@ -7,16 +7,14 @@
 //! anybody. TLS 1.2 and 1.3; the cryptography is rustls's, with ring.
 
 use crate::bootstrap::{Bootstrap, Connector};
+use crate::verifier::{Judge, Shown, Verifier};
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::danger::{ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig,
-    SignatureScheme,
-};
+use rustls::{CertificateError, ClientConfig, RootCertStore, ServerConfig};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
@@ -176,33 +174,29 @@ impl Tls {
         };
         let own_is_authority = is_authority(&chain[0], provider.clone());
         let server = server.with_single_cert(chain.clone(), key()?).map_err(refused)?;
+        let client = |verifier: Arc<dyn ServerCertVerifier>| {
+            ClientConfig::builder_with_provider(provider.clone())
+                .with_safe_default_protocol_versions()
+                .map_err(refused)?
+                .dangerous()
+                .with_custom_certificate_verifier(verifier)
+                .with_client_auth_cert(chain.clone(), key()?)
+                .map_err(refused)
+        };
         let connector = match roots {
             None => match bootstrap {
                 None => None,
                 Some(path) => {
-                    let verifier = Arc::new(Bootstrap::new(path, provider.clone()));
-                    let client = ClientConfig::builder_with_provider(provider)
-                        .with_safe_default_protocol_versions()
-                        .map_err(refused)?
-                        .dangerous()
-                        .with_custom_certificate_verifier(verifier)
-                        .with_client_auth_cert(chain, key()?)
-                        .map_err(refused)?;
-                    Some(Connector::new(client, Some(files.clone())))
+                    let verifier = Verifier::new(Bootstrap::new(path), provider.clone());
+                    Some(Connector::new(client(Arc::new(verifier))?, Some(files.clone())))
                 }
             },
             Some((path, roots)) => {
                 let inner = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
                     .build()
                     .map_err(|e| authority(path, e.to_string()))?;
-                let client = ClientConfig::builder_with_provider(provider.clone())
-                    .with_safe_default_protocol_versions()
-                    .map_err(refused)?
-                    .dangerous()
-                    .with_custom_certificate_verifier(Arc::new(SignedBy { inner, provider }))
-                    .with_client_auth_cert(chain, key()?)
-                    .map_err(refused)?;
-                Some(Connector::new(client, None))
+                let verifier = Verifier::new(SignedBy(inner), provider.clone());
+                Some(Connector::new(client(Arc::new(verifier))?, None))
             }
         };
         let acceptor = TlsAcceptor::from(Arc::new(server));
@@ -231,52 +225,19 @@ pub(crate) fn server_name(host: &str) -> ServerName<'static> {
 
 /// Takes a certificate that the authority signed, whatever names are in it.
 #[derive(Debug)]
-struct SignedBy {
-    inner: Arc<WebPkiServerVerifier>,
-    provider: Arc<CryptoProvider>,
-}
+struct SignedBy(Arc<WebPkiServerVerifier>);
 
-impl ServerCertVerifier for SignedBy {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let inner = &self.inner;
-        match inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+impl Judge for SignedBy {
+    fn judge(&self, shown: &Shown<'_>) -> Result<ServerCertVerified, rustls::Error> {
+        let Shown { end_entity, intermediates, server_name, ocsp_response, now } = *shown;
+        match self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        {
             // Names come last: all else is right.
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
             other => other,
         }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, cert, dss, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, cert, dss, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -295,7 +256,8 @@ mod tests {
         let mut roots = RootCertStore::empty();
         roots.add(certificate(authority)).expect("it is an authority's");
         let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-        let signed = SignedBy { inner: inner.build().expect("it has roots"), provider };
+        let inner = inner.build().expect("it has roots");
+        let signed = Verifier::new(SignedBy(inner), provider);
         let (name, now) = (server_name("any"), UnixTime::now());
         let seen = signed.verify_server_cert(&certificate(who), &[], &name, &[], now);
         seen.map_err(|error| trouble(&std::io::Error::other(error)))

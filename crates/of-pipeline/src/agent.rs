@@ -200,9 +200,9 @@ impl Agent {
         }
     }
 
-    /// Forgets the stations that NORMAL knows; says how many there were.
+    /// Forgets the stations that NORMAL has learnt; says how many there were.
     pub fn forget_stations(&mut self) -> usize {
-        self.stations.forget_all(&self.env, &mut self.stage)
+        self.stations.forget_all(&self.env, &mut self.stage, false)
     }
 
     /// Sets the datapath id that controllers are told from now on.

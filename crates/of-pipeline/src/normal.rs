@@ -16,9 +16,15 @@
 //! another member; so that it is not learnt there, all stations are in a third table while there is such a bond, and one
 //! that said by a gratuitous ARP where it is stays there for [`LOCKED_NS`].
 //!
+//! A station that somebody has put at a port stays there ([`fixed`]).
+//!
 //! Invariants: a station has exactly one entry in each of the tables; `behind` and `sizes` hold
-//! exactly the stations that are known.
+//! exactly the stations that are known and may give way.
 //! Bounded by the tables' capacity.
+
+mod fixed;
+
+pub use fixed::StationRefusal;
 
 use crate::env::Env;
 use crate::flow::timeout_ns;
@@ -56,6 +62,8 @@ struct Station {
     known: Option<EntryId>,
     /// It has said at a port where it is: until then no bond is believed that says otherwise.
     locked_ns: u64,
+    /// Somebody has put it there: it stays.
+    fixed: bool,
     /// Its place among those of its port.
     turn: u64,
     /// When it was learnt or, if it was looked at since, when its last packet had come.
@@ -105,11 +113,13 @@ impl Stations {
         self.known.iter().map(|((vlan, mac), s)| (*vlan, *mac, self.shown(s.port)))
     }
 
-    /// The same, and when the last packet of each had come, by the clock of the switch that they are at.
-    pub fn seen(&self, switch: &Switch) -> impl Iterator<Item = (u16, u64, u32, u64)> {
+    /// The same, and when the last packet of each had come, by the clock of the switch that they are at; none of those that
+    /// stay.
+    pub fn seen(&self, switch: &Switch) -> impl Iterator<Item = (u16, u64, u32, Option<u64>)> {
         self.known.iter().map(|((vlan, mac), s)| {
             let used_ns = switch.counter(s.source.0).last_used_ns.unwrap_or(0);
-            (*vlan, *mac, self.shown(s.port), used_ns.max(s.seen_ns))
+            let seen_ns = (!s.fixed).then(|| used_ns.max(s.seen_ns));
+            (*vlan, *mac, self.shown(s.port), seen_ns)
         })
     }
 
@@ -128,18 +138,22 @@ impl Stations {
         self.turns += 1;
         station.turn = self.turns;
         self.by_source.insert(station.source, place);
-        self.line_up(station.port, |line| {
-            line.insert(station.turn, place);
-        });
+        if !station.fixed {
+            self.line_up(station.port, |line| {
+                line.insert(station.turn, place);
+            });
+        }
         self.known.insert(place, station);
     }
 
     fn remove(&mut self, place: Place) {
         if let Some(station) = self.known.remove(&place) {
             self.by_source.remove(&station.source);
-            self.line_up(station.port, |line| {
-                line.remove(&station.turn);
-            });
+            if !station.fixed {
+                self.line_up(station.port, |line| {
+                    line.remove(&station.turn);
+                });
+            }
         }
     }
 
@@ -220,14 +234,22 @@ impl Stations {
             return;
         }
         let now_ns = env.switch.now_ns();
-        let locked = self.known.get(&(vlan, mac)).filter(|old| old.port != port);
-        if bonded && arp && locked.is_some_and(|old| old.locked_ns > now_ns) {
+        let elsewhere = self.known.get(&(vlan, mac)).filter(|old| old.port != port);
+        if elsewhere.is_some_and(|old| old.fixed) {
+            env.switch.tally("stations_fixed", 1);
+            return;
+        }
+        if bonded && arp && elsewhere.is_some_and(|old| old.locked_ns > now_ns) {
             env.switch.tally("stations_locked", 1);
             return;
         }
-        if let Err(refusal) = self.place(env, stage, (vlan, mac), port) {
-            env.switch.tally("stations_not_learnt", 1);
-            tracing::warn!(vlan, mac = format_args!("{mac:012x}"), port, %refusal, "a station is not learnt");
+        match self.place(env, stage, (vlan, mac), (port, false)) {
+            Ok(true) => {}
+            Ok(false) => env.switch.tally("stations_not_learnt", 1),
+            Err(refusal) => {
+                env.switch.tally("stations_not_learnt", 1);
+                tracing::warn!(vlan, mac = format_args!("{mac:012x}"), port, %refusal, "a station is not learnt");
+            }
         }
         if arp
             && !bonded
@@ -242,6 +264,10 @@ impl Stations {
         let most = self.most(env);
         if self.len() < most {
             return Ok(None);
+        }
+        if self.sizes.is_empty() {
+            // All of them stay.
+            return Err(());
         }
         let now_ns = env.switch.now_ns();
         if !self.may_evict(port, now_ns) {
@@ -263,26 +289,24 @@ impl Stations {
         Ok(self.victim(port, used_ns))
     }
 
+    /// A station is behind a port from now on, where it stays if `fixed`. Says whether there is room for it.
     fn place(
         &mut self,
         env: &Env,
         stage: &mut Stage,
         place: Place,
-        port: u32,
-    ) -> Result<(), Refusal> {
+        (port, fixed): (u32, bool),
+    ) -> Result<bool, Refusal> {
         let old = self.known.get(&place).copied();
         // Several packets of a source may have asked before the first was answered.
-        if old.is_some_and(|old| old.port == port) {
-            return Ok(());
+        if old.is_some_and(|old| old.port == port && (old.fixed || !fixed)) {
+            return Ok(true);
         }
         let victim = match old {
             Some(_) => None,
             None => match self.makes_room(env, port) {
                 Ok(victim) => victim,
-                Err(()) => {
-                    env.switch.tally("stations_not_learnt", 1);
-                    return Ok(());
-                }
+                Err(()) => return Ok(false),
             },
         };
         let layout = &env.layout;
@@ -320,8 +344,8 @@ impl Stations {
                 id
             }
         };
-        let from =
-            entry(source, layout.normal_src_entry(vlan, mac, port), self.vlans.stations.age_s);
+        let age_s = if fixed { 0 } else { self.vlans.stations.age_s };
+        let from = entry(source, layout.normal_src_entry(vlan, mac, port), age_s);
         tx.push(Update::Insert(layout.normal_src, from));
         tx.commit()?.retire(&env.switch);
         if let Some(victim) = victim {
@@ -330,9 +354,9 @@ impl Stations {
         }
         let seen_ns = env.switch.now_ns();
         let (turn, locked_ns) = (0, 0);
-        let new = Station { port, source, destination, known, locked_ns, turn, seen_ns };
+        let new = Station { port, source, destination, known, locked_ns, fixed, turn, seen_ns };
         self.insert(place, new);
-        Ok(())
+        Ok(true)
     }
 
     /// Room or age have changed: those that are too many go, first those that were heard of longest ago, and the others
@@ -340,17 +364,19 @@ impl Stations {
     pub(crate) fn set_bounds(&mut self, env: &Env, stage: &mut Stage) {
         let most = self.most(env);
         if self.len() > most {
+            let seen = self.seen(&env.switch);
             let mut all: Vec<(u64, Place)> =
-                self.seen(&env.switch).map(|(vlan, mac, _, seen)| (seen, (vlan, mac))).collect();
+                seen.filter_map(|(vlan, mac, _, seen)| Some((seen?, (vlan, mac)))).collect();
             all.sort_unstable();
-            let gone = all.len() - most;
+            // Those that stay may be too many by themselves.
+            let gone = (self.len() - most).min(all.len());
             env.switch.tally("stations_evicted", gone as u64);
             let places = all.into_iter().take(gone).map(|(_, place)| place).collect();
             self.remove_all(env, stage, places);
         }
         let age_s = self.vlans.stations.age_s;
         let mut tx = Batch::new(&env.switch, stage);
-        for ((vlan, mac), station) in &self.known {
+        for ((vlan, mac), station) in self.known.iter().filter(|(_, station)| !station.fixed) {
             let of = env.layout.normal_src_entry(*vlan, *mac, station.port);
             tx.push(Update::Modify(env.layout.normal_src, entry(station.source, of, age_s)));
         }
@@ -366,17 +392,19 @@ impl Stations {
         self.remove_all(env, stage, places);
     }
 
-    /// The stations behind a port may be anywhere now.
-    pub(crate) fn forget_port(&mut self, env: &Env, stage: &mut Stage, port: u32) {
-        let behind = self.known.iter().filter(|(_, s)| s.port == port);
+    /// The stations behind a port may be anywhere now, but those that stay, unless all go.
+    pub(crate) fn forget_port(&mut self, env: &Env, stage: &mut Stage, port: u32, all: bool) {
+        let behind = self.known.iter().filter(|(_, s)| s.port == port && (all || !s.fixed));
         let places = behind.map(|(place, _)| *place).collect();
         self.remove_all(env, stage, places);
     }
 
-    /// All stations may be anywhere now. Says how many there were.
-    pub(crate) fn forget_all(&mut self, env: &Env, stage: &mut Stage) -> usize {
+    /// All stations may be anywhere now, but those that stay, unless all go. Says how many there were.
+    pub(crate) fn forget_all(&mut self, env: &Env, stage: &mut Stage, all: bool) -> usize {
         let before = self.len();
-        self.remove_all(env, stage, self.known.keys().copied().collect());
+        let gone = self.known.iter().filter(|(_, station)| all || !station.fixed);
+        let places = gone.map(|(place, _)| *place).collect();
+        self.remove_all(env, stage, places);
         before - self.len()
     }
 
@@ -410,7 +438,8 @@ mod tests {
 
     fn station(port: u32, n: u32, seen_ns: u64) -> Station {
         let (source, destination) = (EntryId(2 * n), EntryId(2 * n + 1));
-        Station { port, source, destination, known: None, locked_ns: 0, turn: 0, seen_ns }
+        let (known, locked_ns, fixed, turn) = (None, 0, false, 0);
+        Station { port, source, destination, known, locked_ns, fixed, turn, seen_ns }
     }
 
     /// So many stations behind each port, each learnt after the one before.

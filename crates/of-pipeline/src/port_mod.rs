@@ -39,7 +39,8 @@ impl Agent {
             tracing::error!(port = view.number, %refusal, "flooding does not follow the ports");
         }
         if !view.is_live() || reason == PortReason::Delete {
-            self.stations.forget_port(&self.env, &mut self.stage, view.number);
+            let gone = reason == PortReason::Delete;
+            self.stations.forget_port(&self.env, &mut self.stage, view.number, gone);
         }
         //= openflow-1.3.5 §7.4.3: ports that come, go or change are told.
         let mut desc = describe(&view, self.stores.ports.configured(view.number));

@@ -101,7 +101,7 @@ use time::{TICK_SHIFT, far, ticks};
 use tuple::Hasher;
 pub use tuple::{Role, Tuple};
 use wire::IpProtocol;
-pub use zones::ZoneLimits;
+pub use zones::{ZoneLimits, ZoneTimeouts};
 
 /// Connections of one worker.
 #[derive(Debug)]
@@ -330,6 +330,17 @@ impl Tracker {
     pub fn set_zone_limits(&mut self, limits: ZoneLimits) {
         let live = self.records.iter().filter(|record| record.flags().has(Flags::LIVE));
         self.zones.set(limits, live.map(|record| record.zone));
+    }
+
+    /// Zones have these timeouts of their own; of connections that are there, from their next packet on.
+    pub fn set_zone_timeouts(&mut self, all: ZoneTimeouts) {
+        self.zones.set_timeouts(all);
+    }
+
+    /// A zone's timeouts.
+    #[inline]
+    fn timeouts(&self, zone: u16) -> &Timeouts {
+        self.zones.timeouts(zone, &self.config.timeouts)
     }
 
     /// Removes all connections of a zone, or of all; says how many. Not bounded: for the control side.

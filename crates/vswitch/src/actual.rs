@@ -4,6 +4,7 @@
 
 use crate::desired::bridge::BridgeSettings;
 use crate::desired::controller::ControllerSettings;
+use crate::desired::datapath::Policies;
 use crate::desired::interface::InterfaceSettings;
 use crate::desired::mirror::MirrorSettings;
 use crate::desired::port::PortSettings;
@@ -13,6 +14,8 @@ use std::collections::BTreeMap;
 /// Bridges by name.
 #[derive(Clone, Debug, Default)]
 pub struct Actual {
+    /// Timeouts of connections by zone.
+    pub timeouts: Policies,
     /// Those that are there.
     pub bridges: BTreeMap<String, ActualBridge>,
 }

@@ -19,6 +19,10 @@ pub fn apply(switch: &dyn Switch, actual: &mut Actual, steps: Vec<Step>) -> Refu
 fn one(switch: &dyn Switch, actual: &mut Actual, step: Step, refusals: &mut Refusals) {
     // A bridge that was refused has no parts; its refusal stands for them.
     match step {
+        Step::Timeouts(policies) => {
+            switch.set_timeouts(&policies);
+            actual.timeouts = policies;
+        }
         Step::AddBridge(settings) => match switch.add_bridge(&settings) {
             Ok(()) => {
                 let bridge = ActualBridge { settings: settings.clone(), ..Default::default() };
@@ -52,7 +56,9 @@ fn within(switch: &dyn Switch, actual: &mut Actual, step: Step, refusals: &mut R
         | Step::PreparePort(bridge, _)
         | Step::SetPort(bridge, _)
         | Step::Controllers(bridge, _) => bridge.clone(),
-        Step::AddBridge(_) | Step::SetBridge(_) | Step::RemoveBridge(_) => return,
+        Step::Timeouts(_) | Step::AddBridge(_) | Step::SetBridge(_) | Step::RemoveBridge(_) => {
+            return;
+        }
     };
     let Some(bridge) = actual.bridges.get_mut(&name) else { return };
     match step {
@@ -103,7 +109,7 @@ fn within(switch: &dyn Switch, actual: &mut Actual, step: Step, refusals: &mut R
             Ok(()) => bridge.controllers = controllers,
             Err(why) => drop(refusals.bridges.insert(name, why)),
         },
-        Step::AddBridge(_) | Step::SetBridge(_) | Step::RemoveBridge(_) => {}
+        Step::Timeouts(_) | Step::AddBridge(_) | Step::SetBridge(_) | Step::RemoveBridge(_) => {}
     }
 }
 

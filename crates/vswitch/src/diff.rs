@@ -8,6 +8,7 @@
 use crate::actual::{Actual, ActualBridge};
 use crate::desired::bridge::{Bridge, BridgeSettings};
 use crate::desired::controller::ControllerSettings;
+use crate::desired::datapath::Policies;
 use crate::desired::interface::{Interface, InterfaceSettings};
 use crate::desired::mirror::MirrorSettings;
 use crate::desired::port::{PortSettings, Vlan};
@@ -17,6 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// Timeouts of connections by zone.
+    Timeouts(Policies),
     /// Mirrors and controllers of a bridge change; first, if some of them go.
     Mirrors(String, Vec<MirrorSettings>),
     /// An interface goes.
@@ -39,6 +42,13 @@ pub enum Step {
     SetPort(String, PortSettings),
     /// A bridge's controllers.
     Controllers(String, Vec<ControllerSettings>),
+}
+
+impl Step {
+    /// Interfaces come or go.
+    pub(crate) fn moves_interfaces(&self) -> bool {
+        matches!(self, Step::AddInterface(..) | Step::RemoveInterface(..) | Step::RemoveBridge(_))
+    }
 }
 
 /// An interface that is to be opened.
@@ -88,6 +98,11 @@ impl<'a> Pair<'a> {
 /// The steps.
 pub fn steps(desired: &Desired, actual: &Actual) -> Vec<Step> {
     let mut steps = Vec::new();
+    // First: a bridge that comes has them.
+    let timeouts = desired.timeouts();
+    if timeouts != actual.timeouts {
+        steps.push(Step::Timeouts(timeouts));
+    }
     let wanted = |bridge: &&Bridge| bridge.notes.refused().is_none();
     let mut pairs: Vec<Pair<'_>> =
         desired.bridges.values().filter(wanted).map(|one| Pair::new(one, actual)).collect();

@@ -2,6 +2,7 @@
 
 use crate::desired::bridge::BridgeSettings;
 use crate::desired::controller::ControllerSettings;
+use crate::desired::datapath::Policies;
 use crate::desired::interface::InterfaceSettings;
 use crate::desired::mirror::MirrorSettings;
 use crate::desired::port::PortSettings;
@@ -48,6 +49,8 @@ pub struct Held {
     pub calls: Vec<String>,
     /// Limits of connections.
     pub limits: Limits,
+    /// Timeouts of connections by zone.
+    pub timeouts: Policies,
 }
 
 /// The switch.
@@ -95,6 +98,12 @@ impl Switch for Fake {
 
     fn capabilities(&self) -> BTreeMap<String, String> {
         BTreeMap::from([("recirc".to_owned(), "true".to_owned())])
+    }
+
+    fn set_timeouts(&self, policies: &Policies) {
+        let mut held = self.held();
+        held.calls.push("set timeouts".to_owned());
+        held.timeouts = policies.clone();
     }
 
     fn add_bridge(&self, bridge: &BridgeSettings) -> Result<(), String> {
@@ -300,10 +309,11 @@ impl Switch for Fake {
         })
     }
 
-    fn remove_station(&self, bridge: &str, vlan: u16, mac: Mac) -> Result<(), String> {
+    fn remove_station(&self, bridge: &str, vlan: u16, mac: Mac) -> Result<bool, String> {
         self.of(bridge, "remove station".to_owned(), |has| {
+            let before = has.stations.len();
             has.stations.retain(|station| (station.vlan, station.mac) != (vlan, mac));
-            Ok(())
+            Ok(has.stations.len() < before)
         })
     }
 

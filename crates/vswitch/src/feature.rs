@@ -41,8 +41,8 @@ pub enum Feature {
     FlowLimit,
     /// Limits of packet-ins for each controller.
     ControllerRate,
-    /// Connections of a zone have timeouts of their own.
-    TimeoutPolicy,
+    /// Connections of a zone have this timeout of their own, by the database's name.
+    Timeout(String),
     /// Ports that exchange no packets with each other.
     Protected,
     /// VLANs of which packets are flooded whatever is learnt.
@@ -54,6 +54,7 @@ impl fmt::Display for Feature {
         f.write_str(match self {
             Feature::Interface(kind) => return write!(f, "interface type {kind}"),
             Feature::Qos(kind) => return write!(f, "QoS type {kind}"),
+            Feature::Timeout(key) => return write!(f, "timeout {key}"),
             Feature::Export(what) => what,
             Feature::Vlan => "VLAN modes",
             Feature::Bond => "bonds",
@@ -70,7 +71,6 @@ impl fmt::Display for Feature {
             Feature::ForwardBpdu => "forward-bpdu",
             Feature::FlowLimit => "flow_limit",
             Feature::ControllerRate => "controller_rate_limit",
-            Feature::TimeoutPolicy => "connection timeouts",
             Feature::Protected => "protected ports",
             Feature::FloodVlans => "flood_vlans",
         })

@@ -11,6 +11,7 @@
 use crate::actual::{Actual, Refusals};
 use crate::apply::apply;
 use crate::desired::Desired;
+use crate::desired::port::Port;
 use crate::diff::{Step, steps};
 use crate::report::{Report, Views, machine};
 use crate::switch::Switch;
@@ -218,6 +219,14 @@ impl Round {
         }
         let count = steps.len() as u64;
         let touched = touched(&steps);
+        if steps.iter().any(Step::moves_interfaces) {
+            // A patch port says whether its other end is there.
+            let is_patch = |port: &&Arc<Port>| {
+                port.interfaces.values().any(|one| one.settings.kind == "patch")
+            };
+            let ports = self.desired.bridges.values().flat_map(|bridge| bridge.ports.values());
+            self.changed.extend(ports.filter(is_patch).map(|port| port.settings.name.clone()));
+        }
         let any = !steps.is_empty();
         self.refusals = apply(&*self.switch, &mut self.actual, steps);
         self.switch.set_forwarding(!waits);
@@ -376,7 +385,8 @@ fn touched(steps: &[Step]) -> Vec<(String, Option<String>)> {
             Some((bridge.clone(), Some(opening.settings.name.clone())))
         }
         Step::SetInterface(bridge, settings) => Some((bridge.clone(), Some(settings.name.clone()))),
-        Step::Mirrors(..)
+        Step::Timeouts(..)
+        | Step::Mirrors(..)
         | Step::RemovePort(..)
         | Step::PreparePort(..)
         | Step::SetPort(..)

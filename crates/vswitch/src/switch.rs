@@ -7,6 +7,7 @@
 pub use crate::address::{LOCAL, Mac};
 use crate::desired::bridge::BridgeSettings;
 use crate::desired::controller::ControllerSettings;
+use crate::desired::datapath::Policies;
 use crate::desired::interface::InterfaceSettings;
 use crate::desired::mirror::MirrorSettings;
 use crate::desired::port::PortSettings;
@@ -22,6 +23,8 @@ pub trait Switch: Send + Sync {
     /// `Datapath.capabilities`, as far as they are true.
     fn capabilities(&self) -> BTreeMap<String, String>;
 
+    /// Timeouts of connections by zone, of keys that it does not lack. Other zones have the usual ones.
+    fn set_timeouts(&self, policies: &Policies);
     /// A bridge comes, without ports.
     fn add_bridge(&self, bridge: &BridgeSettings) -> Result<(), String>;
     /// A bridge changes.
@@ -88,8 +91,8 @@ pub trait Switch: Send + Sync {
     /// An address that stays.
     fn add_station(&self, bridge: &str, interface: &str, vlan: u16, mac: Mac)
     -> Result<(), String>;
-    /// An address is forgotten.
-    fn remove_station(&self, bridge: &str, vlan: u16, mac: Mac) -> Result<(), String>;
+    /// An address that was to stay is forgotten. Says whether there was one.
+    fn remove_station(&self, bridge: &str, vlan: u16, mac: Mac) -> Result<bool, String>;
     /// A bridge's entries, a line each.
     fn flows(&self, bridge: &str) -> Result<Vec<String>, String>;
     /// What would happen to a packet, in the form of `ofproto/trace`.

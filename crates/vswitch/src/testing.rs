@@ -5,12 +5,12 @@ use ovsdb::{Database, Schema, Uuid};
 use serde_json::{Map, Value as Json, json};
 
 /// Tables, and columns with their types: `text`, `int`, `bool`, `map` and `rows`, `?` behind for none or one, `*` for any
-/// number; `id:rows` is a map of numbers to rows.
+/// number; `id:rows` is a map of numbers to rows, `text:rows` one of texts.
 const COLUMNS: &[(&str, &str)] = &[
     (
         "Open_vSwitch",
         "bridges:rows next_cfg:int cur_cfg:int other_config:map iface_types:text* datapath_types:text* ssl:rows \
-         ovs_version:text? statistics:map dpdk_initialized:bool dpdk_version:text?",
+         ovs_version:text? statistics:map dpdk_initialized:bool dpdk_version:text? datapaths:text:rows",
     ),
     (
         "Bridge",
@@ -34,6 +34,9 @@ const COLUMNS: &[(&str, &str)] = &[
         "target:text type:text? max_backoff:int? controller_rate_limit:int? is_connected:bool",
     ),
     ("Flow_Table", "name:text? flow_limit:int? overflow_policy:text? groups:text*"),
+    ("Datapath", "ct_zones:id:rows capabilities:map"),
+    ("CT_Zone", "timeout_policy:rows"),
+    ("CT_Timeout_Policy", "timeouts:imap"),
     ("QoS", "type:text queues:id:rows other_config:map"),
     ("Queue", "dscp:int? other_config:map"),
     ("SSL", "private_key:text certificate:text ca_cert:text bootstrap_ca_cert:bool"),
@@ -52,6 +55,7 @@ fn kind(word: &str) -> Json {
         "map" => json!({"key": "string", "value": "string", "min": 0, "max": "unlimited"}),
         "imap" => json!({"key": "string", "value": "integer", "min": 0, "max": "unlimited"}),
         "rows" => many("uuid"),
+        "text:rows" => json!({"key": "string", "value": "uuid", "min": 0, "max": "unlimited"}),
         "id:rows" => json!({"key": "integer", "value": "uuid", "min": 0, "max": "unlimited"}),
         _ if word.ends_with('*') => many(base(word)),
         _ if word.ends_with('?') => json!({"key": base(word), "min": 0, "max": 1}),

@@ -214,3 +214,20 @@ fn machine_statistics_come_when_asked_for() {
     bed.vsctl("remove Open_vSwitch . other_config enable-statistics");
     assert_eq!(bed.vsctl("get Open_vSwitch . statistics"), "{}");
 }
+
+#[test]
+fn a_patch_port_says_whether_its_other_end_is_there() {
+    let Some(bed) = Bed::new() else { return };
+    bed.vsctl("add-br br0 -- add-br br1 -- set bridge br0 datapath_type=netdev");
+    let patch = |bridge: &str, name: &str, peer: &str| {
+        let port = format!("add-port {bridge} {name} -- set interface {name}");
+        bed.vsctl(&format!("{port} type=patch options:peer={peer}"));
+    };
+    patch("br0", "pa", "pb");
+    let error = |name: &str| bed.vsctl(&format!("get interface {name} error"));
+    assert_eq!(error("pa"), "\"No usable peer 'pb' exists in 'netdev' datapath.\"");
+    patch("br1", "pb", "pa");
+    assert_eq!((error("pa"), error("pb")), ("[]".to_owned(), "[]".to_owned()));
+    bed.vsctl("del-port pa");
+    assert_eq!(error("pb"), "\"No usable peer 'pa' exists in 'system' datapath.\"");
+}

@@ -63,6 +63,13 @@ impl Tree {
         self.files.get(path)?.as_deref()
     }
 
+    /// Whether a file may be executed.
+    pub fn is_executable(&self, path: &str) -> bool {
+        use std::os::unix::fs::PermissionsExt as _;
+        let of = std::fs::metadata(self.root.join(path));
+        of.is_ok_and(|of| of.is_file() && of.permissions().mode() & 0o111 != 0)
+    }
+
     /// Whether there is such a file, or a folder with files in it.
     pub fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');

@@ -54,6 +54,10 @@ fn planted(files: &[(&str, &str)]) -> TempDir {
         let place = folder.path().join(path);
         std::fs::create_dir_all(place.parent().unwrap()).unwrap();
         std::fs::write(&place, text).unwrap();
+        if text.starts_with("#!") {
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
         if text.is_empty() && *path != "Cargo.lock" {
             std::fs::remove_file(place).unwrap();
         }
@@ -297,6 +301,26 @@ fn a_code_map_that_lacks_something_or_has_too_much() {
         "ARCHITECTURE.md:7",
         "high uses low, which stands below it",
     );
+}
+
+#[test]
+fn a_script_of_the_lab_that_nothing_runs() {
+    let map = edited("ARCHITECTURE.md", "`docs/` and", "`lab/`, `docs/` and");
+    let with = |run: &str, script: (&'static str, &'static str), place: &str, words: &str| {
+        finds(&[("ARCHITECTURE.md", &map), ("lab/run", run), script], place, words);
+    };
+    let (ping, none) = (("lab/ping", "#!/bin/sh\n"), ("lab/lib.sh", "# sourced\n"));
+    let not_run = "no list of lab/run has ping, so nothing runs it";
+    with("#!/bin/bash\nbeside=()\n", ping, "lab/ping:1", not_run);
+    with("#!/bin/bash\n# beside=(ping)\n", ping, "lab/ping:1", not_run);
+    let gone = "beside has pong, and lab/pong is no executable file";
+    with("#!/bin/bash\nbeside=(pong)\n", none, "lab/run:2", gone);
+    let twice = "ping stands in helpers and in beside";
+    with("#!/bin/bash\nbeside=(ping\n)\nhelpers=(ping)\n", ping, "lab/run:4", twice);
+    // In order: over two lines, and a list of lists.
+    let run = "#!/bin/bash\nbeside=(\n    ping)\nall=(\"${beside[@]}\")\n";
+    let folder = planted(&[("ARCHITECTURE.md", &map), ("lab/run", run), ping, none]);
+    assert_eq!(findings(folder.path()), []);
 }
 
 #[test]

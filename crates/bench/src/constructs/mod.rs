@@ -16,6 +16,7 @@ mod frames;
 mod list;
 
 use super::measure::{Sample, median};
+use super::patch;
 use super::trace::Trace;
 use super::wired::Wired;
 use crate::options::BenchConstructsOptions;
@@ -52,6 +53,17 @@ pub(crate) fn run(options: &BenchConstructsOptions) -> Result<(), Failure> {
         let constructs = language.constructs().map_err(Failure::Bad)?;
         let named =
             |c: &&Construct| options.only.as_ref().is_none_or(|o| c.name.contains(o.as_str()));
+        let mut add = |row: Value| {
+            wrong += usize::from(!row["wrong"].is_null());
+            interpreted += usize::from(row["interpreted"].as_f64().unwrap_or(0.0) > 0.0);
+            if !options.json {
+                if rows.is_empty() {
+                    println!("{HEAD}");
+                }
+                print!("{}", text(&row));
+            }
+            rows.push(row);
+        };
         // Of each kind of frames that constructs have.
         let mut plain: Vec<(frames::Kind, Station)> = Vec::new();
         for construct in constructs.iter().filter(named) {
@@ -62,15 +74,17 @@ pub(crate) fn run(options: &BenchConstructsOptions) -> Result<(), Failure> {
                     "language": language.name(), "name": construct.name, "wrong": failure.text(),
                 })
             });
-            wrong += usize::from(!row["wrong"].is_null());
-            interpreted += usize::from(row["interpreted"].as_f64().unwrap_or(0.0) > 0.0);
-            if !options.json {
-                if rows.is_empty() {
-                    println!("{HEAD}");
-                }
-                print!("{}", text(&row));
-            }
-            rows.push(row);
+            add(row);
+        }
+        // The one that takes two bridges.
+        let wanted = options.only.as_ref().is_none_or(|only| patch::ROW.contains(only.as_str()));
+        if language == Language::Openflow && wanted {
+            let row = patch::row(options.check, options.runs).unwrap_or_else(|failure| {
+                json!({
+                    "language": language.name(), "name": patch::ROW, "wrong": failure.text(),
+                })
+            });
+            add(row);
         }
     }
     if rows.is_empty() {

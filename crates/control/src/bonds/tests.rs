@@ -1,14 +1,11 @@
 //! Two bridges with two cables between them, which are bonds at both ends: a member that goes and comes, LACP, what is told.
 
 use super::{Bond, ask};
-use crate::bridges::{BridgeConfig, Bridges, Defaults, PortConfig};
-use crate::program::tables;
-use port::kind::Environment;
-use port::memory::{self, Handle};
+use crate::bridges::bed::{LONG, bridges, engines, flow, memory, patch, until};
+use crate::bridges::{BridgeConfig, Bridges};
+use port::memory::Handle;
 use std::time::{Duration, Instant};
-use switch::{EngineKind, Workers};
-
-const LONG: Duration = Duration::from_secs(30);
+use switch::EngineKind;
 
 struct Bed {
     bridges: Bridges,
@@ -21,43 +18,16 @@ impl Drop for Bed {
     }
 }
 
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + LONG;
-    while !done() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-fn port(name: &str, spec: &str) -> PortConfig {
-    PortConfig::of_spec(&crate::port_kinds::parse(&format!("{name}={spec}")).unwrap())
-}
-
 /// Bridges br0 and br1, whose ports a0 and b0 lead to a1 and b1. `bond` is what both bonds are.
 fn bed(name: &str, engine: EngineKind, bond: &str) -> Bed {
-    let workers = Workers::start(1, &[]).unwrap();
-    let defaults = Defaults {
-        engine,
-        punt_rate: 10_000,
-        validate: None,
-        connections: 1024,
-        flows_max: Some(1 << 16),
-        environment: Environment::default(),
-        watchdog: None,
-    };
-    let bridges = Bridges::new(workers, defaults);
+    let bridges = bridges(1, engine);
     let far = [0, 1].map(|n| {
         let bridge = format!("br{n}");
         let bond: Bond = format!("bond{n},members=a{n},b{n},{bond}").parse().unwrap();
         let config = BridgeConfig { bonds: vec![bond], ..BridgeConfig::named(&bridge) };
         bridges.add(config).unwrap();
-        let name = format!("bonds-{name}-{n}");
-        let far = memory::attach(&name).unwrap();
-        bridges.add_port(&bridge, port(&name, &format!("memory:{name}"))).unwrap();
-        let found = bridges.bridge(&bridge).unwrap();
-        let openflow = found.openflow().unwrap();
-        let told = tables::Told::Flow;
-        tables::tell(&mut openflow.agent(), told, "actions=NORMAL", &|_| None).unwrap();
+        let far = memory(&bridges, &bridge, &format!("bonds-{name}-{n}"));
+        flow(&bridges, &bridge, "actions=NORMAL");
         far
     });
     ["a0", "b0", "a1", "b1"].iter().for_each(|name| cable(&bridges, name));
@@ -68,7 +38,7 @@ fn bed(name: &str, engine: EngineKind, bond: &str) -> Bed {
 fn cable(bridges: &Bridges, name: &str) {
     let n = name.ends_with('1') as u8;
     let peer = format!("{}{}", &name[..1], 1 - n);
-    bridges.add_port(&format!("br{n}"), port(name, &format!("patch:{peer}"))).unwrap();
+    patch(bridges, &format!("br{n}"), name, &peer);
 }
 
 impl Bed {
@@ -119,7 +89,7 @@ impl Bed {
 
 #[test]
 fn a_bond_of_two_cables_is_no_loop_and_outlives_one_of_them() {
-    for (round, engine) in [EngineKind::Interp, EngineKind::default()].into_iter().enumerate() {
+    for (round, engine) in engines().into_iter().enumerate() {
         for mode in ["active-backup", "balance-slb"] {
             let bed = bed(&format!("{mode}-{round}"), engine.clone(), &format!("mode={mode}"));
             // Each end chooses for itself, and a backup lets nothing in: both are told the same cable.

@@ -124,10 +124,10 @@ impl Bridge {
         self.check_bonds(&config.bonds)?;
         let openflow = self.openflow().ok_or_else(|| Error::NotOpenFlow { bridge: bridge() })?;
         // First, as it is the one that entries may refuse.
-        openflow
-            .agent()
-            .set_table_limits(config.tables.clone())
-            .map_err(|error| Error::Table { bridge: bridge(), error })?;
+        if parts.tables {
+            let limits = openflow.agent().set_table_limits(config.tables.clone());
+            limits.map_err(|error| Error::Table { bridge: bridge(), error })?;
+        }
         let mut held = lock(&self.config);
         if parts.datapath_id {
             let id = config.datapath_id.unwrap_or_else(|| id_of_name(&self.name));
@@ -147,7 +147,7 @@ impl Bridge {
             let mut held = lock(&self.config);
             (held.vlan_tags, held.mirrors) = (before.vlan_tags, before.mirrors);
             held.learning = before.learning;
-            held.bonds = before.bonds;
+            (held.bonds, held.address) = (before.bonds, before.address);
             return Err(if learns { self.learning_refused(error) } else { error });
         }
         Ok(())

@@ -40,6 +40,8 @@ pub struct BridgeConfig {
     pub name: String,
     /// Its datapath id. Without one, it is made from the first port's address, or of the name where there is no port yet.
     pub datapath_id: Option<u64>,
+    /// Its own address, by which LACP names it; without one, the end of its datapath id.
+    pub address: Option<[u8; 6]>,
     /// Controllers, listeners, versions, fail mode.
     pub channel: of_channel::Config,
     /// Tags of a frame that NORMAL looks at where ports have VLANs: 1, or 2.
@@ -62,6 +64,7 @@ impl BridgeConfig {
         BridgeConfig {
             name,
             datapath_id: None,
+            address: None,
             channel,
             vlan_tags: 2,
             mirrors,

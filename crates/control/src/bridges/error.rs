@@ -123,6 +123,14 @@ pub enum Error {
         /// What.
         error: crate::bonds::BondError,
     },
+    /// A station cannot be put at a port.
+    #[error("bridge {bridge}: {error}")]
+    Station {
+        /// The bridge's name.
+        bridge: String,
+        /// Why.
+        error: of_pipeline::normal::StationRefusal,
+    },
     /// The switch did not start.
     #[error("bridge {bridge}: {error}")]
     Start {

@@ -11,7 +11,8 @@
 //! | `bridge` | one bridge: its switch, controllers, ports |
 //! | `ports` | ports added, removed, given other numbers |
 //! | `normal` | VLANs of ports, mirrors and bonds, as the switch has them |
-//! | `status` | what is told of bridges, ports, controllers, stations |
+//! | `status` | what is told of bridges, ports, controllers |
+//! | `stations` | stations that were learnt, and that stay |
 //! | `error` | what can go wrong |
 //!
 //! Invariants: a port's name is there once in the process; what one change does is all in force when the call returns, or
@@ -19,11 +20,14 @@
 //! Locks: changes → bridges → a bridge's own.
 //! Checked by: the tests of this folder; `tests/bridges.rs`, with traffic.
 
+#[cfg(test)]
+pub(crate) mod bed;
 mod bridge;
 pub(crate) mod config;
 pub(crate) mod error;
 mod normal;
 mod ports;
+mod stations;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -35,7 +39,8 @@ pub use crate::normal::vlan::{PriorityTags, TagType, Vlan, VlanError, VlanMode, 
 pub use bridge::Bridge;
 pub use config::{BridgeConfig, DEFAULT_NAME, Defaults, PortConfig};
 pub use error::Error;
-pub use status::{BridgeStatus, ControllerState, PortState, Station};
+pub use stations::Station;
+pub use status::{BridgeStatus, ControllerState, PortState};
 
 use crate::config::diff::{BridgeSetup, Change};
 use crate::controller::Controllers;

@@ -1,7 +1,7 @@
 //! VLANs of ports, mirrors and bonds, as the switch has them: by numbers, and before a port's first packet.
 
 use super::bridge::Bridge;
-use super::config::PortConfig;
+use super::config::{BridgeConfig, PortConfig};
 use super::error::Error;
 use crate::bonds::{Bond, BondError};
 use crate::normal::mirror::{Mirror, MirrorError};
@@ -35,13 +35,14 @@ impl Bridge {
     /// NORMAL and mirrors are as ports and mirrors say.
     fn follow(&self) -> Result<(), Option<NormalRefusal>> {
         let wanted = self.normal();
-        let bonds = self.config().bonds;
+        let BridgeConfig { bonds, address, .. } = self.config();
         let Some(openflow) = self.openflow() else {
             return if wanted.is_empty() && bonds.is_empty() { Ok(()) } else { Err(None) };
         };
         let named = |port: &PortConfig| Some((port.name.clone(), port.number?));
         let ports: BTreeMap<String, u32> = lock(&self.ports).iter().filter_map(named).collect();
-        let [_, _, system @ ..] = openflow.agent().config().datapath_id.to_be_bytes();
+        let [_, _, of_id @ ..] = openflow.agent().config().datapath_id.to_be_bytes();
+        let system = address.unwrap_or(of_id);
         let tell = |bonds| {
             let wanted = NormalConfig { bonds, ..wanted };
             openflow.agent().set_normal_config(wanted).map_err(Some)

@@ -1,4 +1,4 @@
-//! What is told of bridges: ports with their counters, controllers, stations.
+//! What is told of bridges: ports with their counters, controllers.
 
 use super::bridge::Bridge;
 use super::config::PortConfig;
@@ -8,7 +8,6 @@ use datapath::ports::PortCounters;
 use of_channel::{Listen, Target};
 use openflow::Role;
 use port::KernelStats;
-use std::time::Duration;
 use switch::PortView;
 
 /// A bridge as it is.
@@ -54,19 +53,6 @@ pub struct PortState {
     pub counters: PortCounters,
     /// What the kernel, or what is behind the port, has counted.
     pub kernel: KernelStats,
-}
-
-/// A station that NORMAL knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Station {
-    /// The number of the port that it is behind.
-    pub port: u32,
-    /// Its VLAN, 0 for none.
-    pub vlan: u16,
-    /// Its address.
-    pub mac: [u8; 6],
-    /// Since its last packet.
-    pub age: Duration,
 }
 
 impl Bridge {
@@ -130,28 +116,5 @@ impl Bridge {
         let number = self.number(name)?;
         let found = self.ports().into_iter().find(|port| port.view.number == number);
         found.ok_or_else(|| Error::NoPort { bridge: self.name().to_owned(), port: name.to_owned() })
-    }
-
-    /// The stations that NORMAL knows, by port, VLAN and address; none of a P4 program.
-    pub fn stations(&self) -> Vec<Station> {
-        let Some(openflow) = self.openflow() else { return Vec::new() };
-        let agent = lock(&openflow.agent);
-        let now_ns = self.switch().now_ns();
-        let mut all: Vec<Station> = agent
-            .stations()
-            .seen(self.switch())
-            .map(|(vlan, mac, port, seen_ns)| {
-                let [_, _, mac @ ..] = mac.to_be_bytes();
-                let age = Duration::from_nanos(now_ns.saturating_sub(seen_ns));
-                Station { port, vlan, mac, age }
-            })
-            .collect();
-        all.sort_unstable_by_key(|station| (station.port, station.vlan, station.mac));
-        all
-    }
-
-    /// Forgets all stations. Says how many there were.
-    pub fn flush_stations(&self) -> usize {
-        self.openflow().map_or(0, |openflow| lock(&openflow.agent).forget_stations())
     }
 }

@@ -1,75 +1,11 @@
 //! Bridges on memory ports: made and removed, patched together, ports that come and go while packets pass.
 
+use super::bed::{LONG, bridges, engines, flow, frame, memory, number, patch, port, until};
 use super::*;
 use crate::config::diff::{BridgeSetup, Change, Setup, diff};
-use crate::program::tables;
-use port::memory::{self, Handle};
 use std::time::{Duration, Instant};
 use switch::EngineKind;
 use switch::ports::NUMBER_LOCAL;
-
-fn bridges(workers: usize, engine: EngineKind) -> Bridges {
-    let workers = Workers::start(workers, &[]).unwrap();
-    let defaults = Defaults {
-        engine,
-        punt_rate: 10_000,
-        validate: None,
-        connections: 1024,
-        flows_max: Some(1 << 16),
-        environment: Environment::default(),
-        watchdog: None,
-    };
-    Bridges::new(workers, defaults)
-}
-
-fn engines() -> [EngineKind; 2] {
-    [EngineKind::Interp, EngineKind::default()]
-}
-
-fn port(name: &str, spec: &str) -> PortConfig {
-    let spec = crate::port_kinds::parse(&format!("{name}={spec}")).unwrap();
-    PortConfig::of_spec(&spec)
-}
-
-/// Adds a memory port, and returns its far end.
-fn memory(bridges: &Bridges, bridge: &str, name: &str) -> Handle {
-    let far = memory::attach(name).unwrap();
-    bridges.add_port(bridge, port(name, &format!("memory:{name}"))).unwrap();
-    far
-}
-
-fn patch(bridges: &Bridges, bridge: &str, name: &str, peer: &str) -> u32 {
-    bridges.add_port(bridge, port(name, &format!("patch:{peer}"))).unwrap()
-}
-
-fn flow(bridges: &Bridges, bridge: &str, text: &str) {
-    let bridge = bridges.bridge(bridge).unwrap();
-    let openflow = bridge.openflow().unwrap();
-    tables::tell(&mut openflow.agent(), tables::Told::Flow, text, &|_| None).unwrap();
-    bridge.switch().sync();
-}
-
-/// A frame from one station to another.
-fn frame(to: u8, from: u8, n: u16) -> Vec<u8> {
-    let mut bytes = vec![0x02, 0, 0, 0, 0, to, 0x02, 0, 0, 0, 0, from, 0x88, 0xb5];
-    bytes.extend_from_slice(&n.to_be_bytes());
-    bytes.resize(60, 0);
-    bytes
-}
-
-fn number(bytes: &[u8]) -> u16 {
-    u16::from_be_bytes([bytes[14], bytes[15]])
-}
-
-const LONG: Duration = Duration::from_secs(30);
-
-fn until(what: &str, done: impl Fn() -> bool) {
-    let end = Instant::now() + LONG;
-    while !done() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
 
 fn live(bridges: &Bridges, bridge: &str, port: &str) -> bool {
     bridges.bridge(bridge).unwrap().port(port).unwrap().view.is_live()

@@ -93,6 +93,7 @@ impl BridgeParts {
         let BridgeConfig {
             name,
             datapath_id,
+            address,
             channel,
             vlan_tags,
             mirrors,
@@ -104,8 +105,8 @@ impl BridgeParts {
             name: *name != from.name,
             datapath_id: *datapath_id != from.datapath_id,
             channel: *channel != from.channel,
-            normal: (*vlan_tags, mirrors, learning, bonds)
-                != (from.vlan_tags, &from.mirrors, &from.learning, &from.bonds),
+            normal: (*vlan_tags, mirrors, learning, bonds, *address)
+                != (from.vlan_tags, &from.mirrors, &from.learning, &from.bonds, from.address),
             learning: *learning != from.learning,
             tables: *tables != from.tables,
         }

@@ -1,31 +1,13 @@
-//! `bond`: bonds of a bridge, shown, added and removed.
+//! `bond`: bonds of a bridge, shown, added and removed: `NAME,members=PORT,PORT,mode=balance-slb`.
 
+use super::named::{List, Named};
 use crate::bonds::{Bond, BondError};
-use crate::bridges::Bridge;
-use crate::protocol::Reply;
-use crate::verb::{At, Change, Verb};
+use crate::bridges::{Bridge, Bridges, Error};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
-/// The question: what to do, in this order, or nothing; then the bonds are told.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Bonds {
-    /// Remove those of these names; their ports are ports as any other then.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub remove: Vec<String>,
-    /// Add these: `NAME,members=PORT,PORT,mode=balance-slb`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub add: Vec<String>,
-}
-
-/// The answer.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Answer {
-    /// The bonds of the bridge that was named, or of all.
-    pub bonds: Vec<One>,
-}
+/// The question. Ports of a bond that is removed are ports as any other then.
+pub type Bonds = List<Bond>;
 
 /// Of one bond.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -46,69 +28,49 @@ pub struct One {
     pub enabled: Vec<String>,
 }
 
-impl Verb for Bonds {
+impl Named for Bond {
     const NAME: &'static str = "bond";
     const ABOUT: &'static str = "Bonds of a bridge, shown, added and removed";
-    type Answer = Answer;
+    const LIST: &'static str = "bonds";
+    type Shown = One;
 
-    fn answer(self, at: &At<'_>) -> Result<Reply<Answer>, String> {
-        let bridges = at.bridges()?;
-        let added = self.add.iter().map(|text| text.parse::<Bond>());
-        let added = added.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
-        if !(self.add.is_empty() && self.remove.is_empty()) {
-            let bridge = at.bridge()?;
-            let mut bonds = bridge.config().bonds;
-            for name in &self.remove {
-                let before = bonds.len();
-                bonds.retain(|bond| bond.name != *name);
-                if bonds.len() == before {
-                    return Err(BondError::NoBond(name.clone()).to_string());
-                }
-            }
-            bonds.extend(added);
-            bridges.set_bonds(bridge.name(), bonds).map_err(|e| e.to_string())?;
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn of(bridge: &Bridge) -> Vec<Bond> {
+        bridge.config().bonds
+    }
+
+    fn set(bridges: &Bridges, bridge: &str, all: Vec<Bond>) -> Result<(), Error> {
+        bridges.set_bonds(bridge, all)
+    }
+
+    fn none(name: &str) -> String {
+        BondError::NoBond(name.to_owned()).to_string()
+    }
+
+    fn shown(self, bridge: &Bridge) -> One {
+        let seen = bridge.bonds.seen(&self.name).unwrap_or_default();
+        One {
+            bridge: bridge.name().to_owned(),
+            words: self.to_string(),
+            name: self.name,
+            lacp: seen.lacp.to_owned(),
+            active: seen.active,
+            enabled: seen.enabled,
         }
-        let bonds = match at.named() {
-            Some(bridge) => of(bridge),
-            None => bridges.all().iter().flat_map(of).collect(),
-        };
-        Ok(Reply::Answer(Answer { bonds }))
     }
 
-    fn change(&self) -> Option<Change> {
-        let how = match (self.add.is_empty(), self.remove.is_empty()) {
-            (false, _) => "add",
-            (_, false) => "delete",
-            _ => return None,
-        };
-        let words: Vec<String> = self.remove.iter().chain(&self.add).cloned().collect();
-        Some(Change { kind: "bond", how, text: words.join(" ") })
-    }
-
-    fn text(answer: &Answer) -> String {
+    fn text(all: &[One]) -> String {
         let mut out = String::new();
         // Writing to a string does not fail.
         let _ = writeln!(out, "{:<16} {:<11} {:<16}  bond", "bridge", "lacp", "active");
-        for one in &answer.bonds {
+        for one in all {
             let active = one.active.as_deref().unwrap_or("none");
             let _ =
                 writeln!(out, "{:<16} {:<11} {active:<16}  {}", one.bridge, one.lacp, one.words);
         }
         out
     }
-}
-
-fn of(bridge: &std::sync::Arc<Bridge>) -> Vec<One> {
-    let one = |bond: Bond| {
-        let seen = bridge.bonds.seen(&bond.name).unwrap_or_default();
-        One {
-            bridge: bridge.name().to_owned(),
-            words: bond.to_string(),
-            name: bond.name,
-            lacp: seen.lacp.to_owned(),
-            active: seen.active,
-            enabled: seen.enabled,
-        }
-    };
-    bridge.config().bonds.into_iter().map(one).collect()
 }

@@ -10,6 +10,7 @@ pub mod dump;
 mod entry;
 pub mod explain;
 pub mod mirror;
+pub mod named;
 pub mod p4_do;
 pub mod p4_load;
 pub mod packets;

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stations {
-    /// Forget all of them.
+    /// Forget all that were learnt.
     pub flush: bool,
 }
 
@@ -34,8 +34,9 @@ pub struct One {
     pub vlan: u16,
     /// Its address.
     pub mac: String,
-    /// Seconds since its last packet.
-    pub age_seconds: u64,
+    /// Seconds since its last packet; none of one that stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<u64>,
 }
 
 impl Verb for Stations {
@@ -56,7 +57,7 @@ impl Verb for Stations {
             port: station.port,
             vlan: station.vlan,
             mac: station.mac.map(|byte| format!("{byte:02x}")).join(":"),
-            age_seconds: station.age.as_secs(),
+            age_seconds: station.age.map(|age| age.as_secs()),
         });
         Ok(Reply::Answer(Answer { flushed, stations: stations.collect() }))
     }
@@ -71,11 +72,8 @@ impl Verb for Stations {
         let _ = writeln!(out, "{:>5} {:>5}  {:<17} {:>8}", "port", "vlan", "address", "age");
         for one in &answer.stations {
             let port = number(one.port);
-            let _ = writeln!(
-                out,
-                "{port:>5} {:>5}  {:<17} {:>6} s",
-                one.vlan, one.mac, one.age_seconds
-            );
+            let age = one.age_seconds.map_or_else(|| "static".to_owned(), |age| format!("{age} s"));
+            let _ = writeln!(out, "{port:>5} {:>5}  {:<17} {age:>8}", one.vlan, one.mac);
         }
         out
     }

@@ -24,7 +24,7 @@ use port::{Csum, Mark};
 use service::conntrack::image::{Image, Restored, Writer};
 use service::conntrack::{
     Alg, Apart, Config, Connection, Counters, CtState, Drop, Memory, Nat, Outcome, Request,
-    Tracker, Tuple, ZoneLimits,
+    Tracker, Tuple, ZoneLimits, ZoneTimeouts,
 };
 use service::nat::{Pool, PoolId, Ports, Rule};
 use service::packet::{Carries, Checksum, Packet};
@@ -109,6 +109,11 @@ impl Connections {
     /// Sets them. Packets wait meanwhile.
     pub fn set_zone_limits(&self, limits: ZoneLimits) {
         self.lock().tracker.set_zone_limits(limits);
+    }
+
+    /// Zones have these timeouts of their own. Packets wait meanwhile.
+    pub fn set_zone_timeouts(&self, all: ZoneTimeouts) {
+        self.lock().tracker.set_zone_timeouts(all);
     }
 
     /// Removes the connections of a zone, or all; says how many. Packets wait meanwhile.

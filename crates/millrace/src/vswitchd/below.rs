@@ -1,7 +1,7 @@
 //! [`Switch`] upon the bridges of this process.
 
 use super::connections::Trackers;
-use super::{channel, flows, interface, normal, qos, trace};
+use super::{channel, connections, flows, interface, normal, qos, trace};
 use control::bridges::{Bond, Bridge, BridgeConfig, Bridges, Mirror, PortConfig, Vlan};
 use control::port_kinds::KINDS;
 use port::link::LinkRequest;
@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use switch::ports::NUMBER_LOCAL;
 use vswitch::desired::bridge::{BridgeSettings, STATIONS_MAX};
 use vswitch::desired::controller::ControllerSettings;
+use vswitch::desired::datapath::Policies;
 use vswitch::desired::interface::InterfaceSettings;
 use vswitch::desired::mirror::MirrorSettings;
 use vswitch::desired::port::PortSettings;
@@ -82,6 +83,7 @@ impl Below {
         let bits = |Mac(mac)| mac.iter().fold(0, |id, byte| id << 8 | u64::from(*byte));
         let id = settings.datapath_id.or(settings.address.map(bits));
         config.datapath_id = id.or_else(|| Some(default_id(&settings.name)));
+        config.address = settings.address.map(|Mac(mac)| mac);
         config.tables = normal::tables(settings);
         let refused = channel::config(&mut config.channel, settings, &told.controllers, &self.run);
         (config, refused)
@@ -194,6 +196,7 @@ impl Switch for Below {
             | Feature::Policing
             | Feature::FlowLimit
             | Feature::ControllerRate => return None,
+            Feature::Timeout(key) => return connections::lacks(key),
             Feature::Qos(kind) if qos::TYPES.contains(&kind.as_str()) => return None,
             Feature::Qos(_) => format!("not there; there are {}", qos::TYPES.join(", ")),
             _ => "not built yet".to_owned(),
@@ -212,10 +215,14 @@ impl Switch for Below {
             ("ct_mark", "true"),
             ("ct_label", "true"),
             ("ct_state_nat", "true"),
-            ("ct_timeout", "false"),
+            ("ct_timeout", "true"),
             ("lb_output_action", "false"),
         ];
         all.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect()
+    }
+
+    fn set_timeouts(&self, policies: &Policies) {
+        self.trackers.set_timeouts(policies);
     }
 
     fn add_bridge(&self, bridge: &BridgeSettings) -> Result<(), String> {
@@ -425,7 +432,7 @@ impl Switch for Below {
             port: of_switch(station.port),
             vlan: station.vlan,
             mac: Mac(station.mac),
-            age_s: Some(station.age.as_secs()),
+            age_s: station.age.map(|age| age.as_secs()),
         };
         Ok(stations.map(one).collect())
     }
@@ -441,12 +448,18 @@ impl Switch for Below {
         Ok(())
     }
 
-    fn add_station(&self, _: &str, _: &str, _: u16, _: Mac) -> Result<(), String> {
-        Err("addresses that stay are not there yet; a flow entry can do the same".to_owned())
+    fn add_station(
+        &self,
+        bridge: &str,
+        interface: &str,
+        vlan: u16,
+        Mac(mac): Mac,
+    ) -> Result<(), String> {
+        self.found(bridge)?.add_station(interface, vlan, mac).map_err(text)
     }
 
-    fn remove_station(&self, _: &str, _: u16, _: Mac) -> Result<(), String> {
-        Err("single addresses are not forgotten yet; fdb/flush forgets all of a bridge".to_owned())
+    fn remove_station(&self, bridge: &str, vlan: u16, Mac(mac): Mac) -> Result<bool, String> {
+        self.found(bridge)?.remove_station(vlan, mac).map_err(text)
     }
 
     fn flows(&self, bridge: &str) -> Result<Vec<String>, String> {

@@ -1,17 +1,54 @@
 //! The connection trackers of all bridges, as `dpctl` asks for them.
 
 use control::bridges::{Bridge, Bridges};
-use service::conntrack::{Connection, Tuple, ZoneLimits};
+use service::conntrack::{Connection, Timeouts, Tuple, ZoneLimits, ZoneTimeouts};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
+use vswitch::desired::datapath::{Policies, Policy};
 use vswitch::switch::{Connections, Limits};
 
 /// So many lines are told of each bridge at most.
 const LINES_MAX: usize = 100_000;
 
-/// The trackers, and the limits of zones, which are the same in each.
-pub(super) struct Trackers(Bridges, Mutex<ZoneLimits>);
+/// The trackers, with limits and timeouts of zones, which are the same in each.
+pub(super) struct Trackers {
+    bridges: Bridges,
+    limits: Mutex<ZoneLimits>,
+    timeouts: Mutex<ZoneTimeouts>,
+}
+
+/// A timeout by the database's name.
+fn timeout<'a>(of: &'a mut Timeouts, key: &str) -> Option<&'a mut u32> {
+    Some(match key {
+        "tcp_syn_sent" => &mut of.tcp.syn_sent,
+        "tcp_syn_recv" => &mut of.tcp.syn_received,
+        "tcp_established" => &mut of.tcp.established,
+        "tcp_fin_wait" => &mut of.tcp.fin_wait,
+        "tcp_close_wait" => &mut of.tcp.close_wait,
+        "tcp_last_ack" => &mut of.tcp.last_ack,
+        "tcp_time_wait" => &mut of.tcp.time_wait,
+        "tcp_close" => &mut of.tcp.closed,
+        "tcp_retransmit" => &mut of.tcp.repeating,
+        "tcp_unack" => &mut of.tcp.unacknowledged,
+        "udp_single" => &mut of.udp,
+        "udp_multiple" => &mut of.udp_stream,
+        "icmp_first" => &mut of.icmp,
+        _ => return None,
+    })
+}
+
+/// Why a timeout cannot be given; none if it can.
+pub(super) fn lacks(key: &str) -> Option<String> {
+    let why = match key {
+        "udp_first" => "packets of one direction have one timeout, udp_single",
+        "icmp_reply" => "requests and replies have one timeout, icmp_first",
+        "tcp_syn_sent2" => "two SYNs that cross have the timeout tcp_syn_recv",
+        key if timeout(&mut Timeouts::default(), key).is_some() => return None,
+        _ => "not known",
+    };
+    Some(why.to_owned())
+}
 
 fn is_in(connection: &Connection, zone: Option<u16>) -> bool {
     zone.is_none_or(|zone| connection.original.zone == zone)
@@ -19,32 +56,50 @@ fn is_in(connection: &Connection, zone: Option<u16>) -> bool {
 
 impl Trackers {
     pub(super) fn new(bridges: Bridges) -> Trackers {
-        Trackers(bridges, Mutex::default())
+        Trackers { bridges, limits: Mutex::default(), timeouts: Mutex::default() }
     }
 
     fn held(&self) -> ZoneLimits {
-        self.1.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn change(&self, change: impl FnOnce(&mut ZoneLimits)) {
         let limits = {
-            let mut held = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut held = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
             change(&mut held);
             held.clone()
         };
-        self.0.all().iter().for_each(|bridge| limit(bridge, &limits));
+        self.bridges.all().iter().for_each(|bridge| limit(bridge, &limits));
     }
 
     /// A bridge that has come has the limits of the others.
     pub(super) fn came(&self, bridge: &str) {
-        if let Some(bridge) = self.0.get(bridge) {
+        if let Some(bridge) = self.bridges.get(bridge) {
             limit(&bridge, &self.held());
+            give(&bridge, &self.timeouts.lock().unwrap_or_else(PoisonError::into_inner));
         }
+    }
+
+    /// Zones have these timeouts from now on, the usual ones for what a policy does not say.
+    pub(super) fn set_timeouts(&self, policies: &Policies) {
+        let one = |(zone, policy): (&u16, &Policy)| {
+            let mut own = Timeouts::default();
+            for (key, seconds) in policy {
+                if let Some(place) = timeout(&mut own, key) {
+                    *place = *seconds;
+                }
+            }
+            (*zone, own)
+        };
+        let all: ZoneTimeouts = policies.iter().map(one).collect();
+        let mut held = self.timeouts.lock().unwrap_or_else(PoisonError::into_inner);
+        self.bridges.all().iter().for_each(|bridge| give(bridge, &all));
+        *held = all;
     }
 
     fn each(&self, zone: Option<u16>) -> Vec<Connection> {
         let mut all = Vec::new();
-        for bridge in self.0.all() {
+        for bridge in self.bridges.all() {
             let switch = bridge.switch();
             if let Some(connections) = switch.services().connections() {
                 let chosen = |connection: &Connection| is_in(connection, zone);
@@ -58,6 +113,12 @@ impl Trackers {
 fn limit(bridge: &Bridge, limits: &ZoneLimits) {
     if let Some(connections) = bridge.switch().services().connections() {
         connections.set_zone_limits(limits.clone());
+    }
+}
+
+fn give(bridge: &Bridge, timeouts: &ZoneTimeouts) {
+    if let Some(connections) = bridge.switch().services().connections() {
+        connections.set_zone_timeouts(timeouts.clone());
     }
 }
 
@@ -94,7 +155,7 @@ impl Connections for Trackers {
     }
 
     fn flush(&self, zone: Option<u16>) -> Result<(), String> {
-        for bridge in self.0.all() {
+        for bridge in self.bridges.all() {
             if let Some(connections) = bridge.switch().services().connections() {
                 connections.flush(zone);
             }
@@ -112,12 +173,12 @@ impl Connections for Trackers {
     }
 
     fn most(&self) -> u64 {
-        self.0.defaults().connections as u64
+        self.bridges.defaults().connections as u64
     }
 
     fn limits(&self) -> Result<Limits, String> {
         let mut sums: BTreeMap<u16, u64> = BTreeMap::new();
-        for bridge in self.0.all() {
+        for bridge in self.bridges.all() {
             let switch = bridge.switch();
             if let Some(connections) = switch.services().connections() {
                 for (zone, count) in connections.zone_limits(switch.now_ns()).1 {
@@ -142,5 +203,20 @@ impl Connections for Trackers {
     fn clear_limits(&self, zones: &[u16]) -> Result<(), String> {
         self.change(|limits| limits.zones.retain(|zone, _| !zones.contains(zone)));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_there_or_it_is_told_why_not() {
+        assert_eq!(lacks("tcp_established"), None);
+        assert!(lacks("udp_first").is_some_and(|why| why.contains("udp_single")));
+        assert_eq!(lacks("odd").as_deref(), Some("not known"));
+        let mut all = Timeouts::default();
+        *timeout(&mut all, "tcp_unack").unwrap() = 9;
+        assert_eq!(all.tcp.unacknowledged, 9);
     }
 }

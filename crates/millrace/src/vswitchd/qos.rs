@@ -23,7 +23,9 @@ pub(super) fn queues(qos: Option<&QosSettings>) -> Result<QueuesConfig, String> 
                 "linux-hfsc" => hfsc(*id, queue),
                 _ => htb(*id, queue),
             };
-            let queues = qos.queues.iter().map(of).collect();
+            let marked =
+                |queue: (&u32, &QueueSettings)| QueueConfig { dscp: queue.1.dscp, ..of(queue) };
+            let queues = qos.queues.iter().map(marked).collect();
             Ok(QueuesConfig { max_bps: qos.rate_max, burst_bytes: None, queues })
         }
     }
@@ -99,6 +101,7 @@ pub(super) fn show(bridge: &Bridge, interface: &str, qos: Option<&QosSettings>) 
         let told = qos.queues.get(&config.id).cloned().unwrap_or_default();
         let values = [
             ("burst", told.burst),
+            ("dscp", told.dscp.map(u64::from)),
             ("max-rate", told.rate_max),
             ("min-rate", config.min_bps.filter(|_| qos.queues.contains_key(&config.id))),
             ("priority", told.priority.map(u64::from)),
@@ -132,6 +135,7 @@ mod tests {
             rate_max: Some(800_000),
             burst: Some(80_000),
             priority: Some(3),
+            dscp: Some(46),
         };
         QosSettings {
             kind: kind.to_owned(),
@@ -149,6 +153,7 @@ mod tests {
         let seven = &config.queues[1];
         assert_eq!((seven.id, seven.min_bps, seven.max_bps), (7, Some(500_000), Some(800_000)));
         assert_eq!((seven.burst_bytes, seven.priority, seven.limit), (Some(10_000), 3, LIMIT));
+        assert_eq!((seven.dscp, config.queues[0].dscp), (Some(46), None));
         assert!(queues(None).unwrap().is_empty());
     }
 

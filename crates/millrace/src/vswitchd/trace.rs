@@ -177,7 +177,7 @@ pub(super) fn show(
     (flow, in_port, bytes): (&str, u32, &[u8]),
     number: impl Fn(u32) -> u32,
 ) -> String {
-    let traced = bridge.switch().trace(in_port, bytes);
+    let mut traced = bridge.switch().trace(in_port, bytes);
     let title = format!("bridge(\"{}\")", bridge.name());
     let out = format!("Flow: {flow}\n\n{title}\n{}\n", "-".repeat(title.len()));
     let mut writer = Writer { bridge, all: &traced.trace.events, out };
@@ -193,6 +193,13 @@ pub(super) fn show(
             &format!(" >> service {service} is not called, as it would remember this packet"),
         );
     }
+    // What a port does not send, it drops behind the pipeline.
+    let sends = |port: u32| bridge.switch().port(port).is_none_or(|view| !view.config.no_forward);
+    for (port, _) in traced.outputs.iter().filter(|(port, _)| !sends(*port)) {
+        let word = ir::DropReason::PortNoForward.word();
+        writer.line(STEP, &format!(" >> dropped at port {}: {word}", number(*port)));
+    }
+    traced.outputs.retain(|(port, _)| sends(*port));
     let last = traced.outputs.last().filter(|(_, frame)| frame.as_slice() != bytes);
     let finally = last.map_or("unchanged".to_owned(), |(_, frame)| wire::summary(frame));
     let actions = datapath_actions(bytes, &traced, number);

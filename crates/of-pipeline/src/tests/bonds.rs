@@ -429,3 +429,79 @@ fn what_cannot_be_is_refused() {
     assert_eq!(refused(vec![active(None); 2]), NormalRefusal::BondPlace(0));
     assert_eq!(refused(vec![active(None); 65]).to_string(), "65 bonds: a bridge has at most 64");
 }
+
+/// Flooded VLANs, mirrors of both directions and bonds in one bridge: where each frame goes, and one copy of those that a
+/// mirror chooses.
+#[test]
+fn bonds_flooded_vlans_and_mirrors_do_together_what_the_model_says() {
+    for engine in engines() {
+        let mut random = Random(11);
+        let mut bed = with_normal(engine.clone());
+        let any = |r: &mut Random| match r.below(3) {
+            0 => None,
+            _ => Some((1..PORTS).filter(|_| r.below(2) == 0).collect::<BTreeSet<u32>>()),
+        };
+        for round in 0..25 {
+            let mirror = MirrorConfig {
+                sources: any(&mut random),
+                destinations: any(&mut random),
+                vlans: None,
+                to: MirrorTarget::Port(PORTS),
+                length_max: None,
+            };
+            let config = NormalConfig {
+                bonds: vec![random.bond(0, &[3, 4]), random.bond(5, &[5, 6])],
+                flood_vlans: random.one(&[vec![], vec![10], vec![0, 20]]).into_iter().collect(),
+                mirrors: vec![mirror.clone()],
+                ..NormalConfig::default()
+            };
+            bed.agent.set_normal_config(config.clone()).unwrap();
+            for _ in 0..40 {
+                let (port, frame) = (1 + random.below(u64::from(PORTS) - 1) as u32, random.frame());
+                let stations = bed.agent.stations();
+                let floods = config.flood_vlans.contains(frame.vid());
+                let station = |mac| stations.port(frame.vid(), number(mac)).filter(|_| !floods);
+                let mut wanted = normal(&config, port, &frame, station);
+                wanted.remove(&PORTS);
+                // A bond is chosen if all its members are.
+                let bundle = |port: u32| config.bond_of(port);
+                let chosen = |ports: &Option<BTreeSet<u32>>, port: u32| {
+                    ports.as_ref().is_none_or(|ports| match bundle(port) {
+                        Some(bond) => bond.members.keys().all(|member| ports.contains(member)),
+                        None => ports.contains(&port),
+                    })
+                };
+                let leaves = wanted.iter().any(|to| chosen(&mirror.destinations, *to));
+                if chosen(&mirror.sources, port) || leaves {
+                    wanted.insert(PORTS);
+                }
+                bed.send(port as usize, &frame.bytes());
+                let got = out(&bed, &frame.bytes());
+                assert_eq!(got, wanted, "{engine:?}, {round}: {frame:?} by {port}: {config:#?}");
+                bed.agent.poll();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_station_that_stays_at_a_bond_stays_when_the_way_of_balancing_changes() {
+    let mut bed = with_normal(EngineKind::default());
+    bed.agent.set_normal_config(only(active(Some(3)))).unwrap();
+    bed.agent.add_station(0, 0x0200_0000_0009, 4).unwrap();
+    bed.agent.add_station(0, 0x0200_0000_0008, 1).unwrap();
+    let slb = BondConfig {
+        members: members(&[3, 4], Admission::Unmoved),
+        by_source: true,
+        sends: Sends::Slots(BondHash::Source { basis: 0 }, Arc::new([Some(4); SLOTS])),
+        ..active(None)
+    };
+    bed.agent.set_normal_config(only(slb)).unwrap();
+    assert_eq!(bed.agent.stations().len(), 2);
+    bed.send(2, &unicast(2, 9).bytes());
+    assert_eq!(out(&bed, &unicast(2, 9).bytes()), [4].into());
+    // What comes back by the bond of a station that is elsewhere was sent by the bond.
+    bed.send(3, &unicast(8, 2).bytes());
+    assert_eq!(out(&bed, &unicast(8, 2).bytes()), BTreeSet::new());
+    assert_eq!(bed.drops(DropReason::BondReflected), 1);
+}

@@ -321,3 +321,58 @@ fn what_has_no_tag_is_not_stripped_in_1_0() {
     bed.send(1, &frame(1, 2));
     assert_eq!(bed.receive(2), frame(1, 2));
 }
+
+#[test]
+fn a_station_that_was_put_at_a_port_stays_there_until_it_is_removed() {
+    use crate::normal::StationRefusal;
+    use crate::vlans::{NormalConfig, StationConfig};
+    for engine in [switch::EngineKind::Interp, switch::EngineKind::default()] {
+        let mut bed = Bed::by(engine, of_lower::ProgramConfig::default(), 3);
+        bed.ok(add(Match::new(), apply([Action::output(PortNo::NORMAL)])));
+        let (a, b) = (0x0200_0000_000a, 0x0200_0000_000b);
+        // It was learnt elsewhere before.
+        bed.send(2, &frame(b, a));
+        bed.until("a is learnt", |bed| bed.agent.stations().port(0, a) == Some(2));
+        [1, 3].iter().for_each(|port| drop(bed.receive(*port)));
+        bed.agent.add_station(0, a, 1).unwrap();
+        bed.send(3, &frame(a, b));
+        bed.receive(1);
+        bed.silent(2);
+        // Its packets at another port are forwarded, and move nothing.
+        bed.until("b is learnt", |bed| bed.agent.stations().port(0, b) == Some(3));
+        bed.send(2, &frame(b, a));
+        bed.receive(3);
+        let told = |bed: &Bed| {
+            bed.agent.switch().tallies().iter().any(|(what, n)| *what == "stations_fixed" && *n > 0)
+        };
+        bed.until("it is told", told);
+        assert_eq!(bed.agent.stations().port(0, a), Some(1));
+        // Neither a flush nor its link makes it go, and nobody takes its place.
+        assert_eq!(bed.agent.forget_stations(), 1);
+        bed.far[0].set_carrier(false);
+        bed.until("the port is down", |bed| !bed.agent.switch().port(1).unwrap().is_live());
+        bed.agent.poll();
+        bed.far[0].set_carrier(true);
+        bed.until("the port is up", |bed| bed.agent.switch().port(1).unwrap().is_live());
+        let seen: Vec<_> = bed.agent.stations().seen(bed.agent.switch()).collect();
+        assert_eq!(seen, [(0, a, 1, None)]);
+        let stations = StationConfig { max: Some(1), ..StationConfig::default() };
+        let flood_vlans = [7].into_iter().collect();
+        let config = NormalConfig { stations, flood_vlans, ..NormalConfig::default() };
+        bed.agent.set_normal_config(config).unwrap();
+        assert_eq!(bed.agent.add_station(0, b, 2), Err(StationRefusal::Full(1)));
+        assert_eq!(bed.agent.add_station(7, b, 2), Err(StationRefusal::Flooded(7)));
+        assert_eq!(bed.agent.add_station(4096, b, 2), Err(StationRefusal::Vlan(4096)));
+        assert_eq!(bed.agent.add_station(0, b, 9), Err(StationRefusal::NoPort(9)));
+        let group = 0x0100_5e00_0001;
+        assert_eq!(bed.agent.add_station(0, group, 2), Err(StationRefusal::Address(group)));
+        bed.send(3, &frame(a, b));
+        bed.receive(1);
+        bed.silent(2);
+        assert!(!bed.agent.remove_station(0, b), "it was not put there");
+        assert!(bed.agent.remove_station(0, a) && !bed.agent.remove_station(0, a));
+        bed.send(3, &frame(a, b));
+        bed.receive(1);
+        bed.receive(2);
+    }
+}

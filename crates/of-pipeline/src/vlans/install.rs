@@ -131,7 +131,7 @@ impl Agent {
             return Ok(());
         }
         let before = std::mem::replace(&mut self.vlans.config, config);
-        self.forget_changed(&before);
+        let fixed = self.forget_changed(&before);
         if before.stations != self.vlans.config.stations {
             self.stations.set_bounds(&self.env, &mut self.stage);
         }
@@ -142,13 +142,16 @@ impl Agent {
             if new.stations != self.vlans.config.stations {
                 self.stations.set_bounds(&self.env, &mut self.stage);
             }
+            self.stations.fix_again(&self.env, &mut self.stage, fixed);
             return Err(NormalRefusal::Refused(refusal.to_string()));
         }
+        self.stations.fix_again(&self.env, &mut self.stage, fixed);
         Ok(())
     }
 
-    /// Stations of ports whose VLANs have changed may be in others now.
-    fn forget_changed(&mut self, before: &NormalConfig) {
+    /// Stations of ports whose VLANs have changed may be in others now. Returns those that are to be put where they were
+    /// once the program is another.
+    fn forget_changed(&mut self, before: &NormalConfig) -> Vec<((u16, u64), u32)> {
         let now = &self.vlans.config;
         let bonds = now.moved(before);
         let all: BTreeSet<u32> = self.stores.ports.numbers().chain(bonds.iter().copied()).collect();
@@ -161,12 +164,15 @@ impl Agent {
         self.stations.set_vlans(&self.vlans.config);
         let by_source = |config: &NormalConfig| config.bonds.iter().any(|bond| bond.by_source);
         if by_source(now) != by_source(before) {
-            self.stations.forget_all(&self.env, &mut self.stage);
-            return;
+            let mut fixed = self.stations.fixed();
+            fixed.retain(|(_, port)| !changed.contains(port));
+            self.stations.forget_all(&self.env, &mut self.stage, true);
+            return fixed;
         }
         for port in changed {
-            self.stations.forget_port(&self.env, &mut self.stage, port);
+            self.stations.forget_port(&self.env, &mut self.stage, port, true);
         }
+        Vec::new()
     }
 
     /// After ports may have come, gone or changed: rows and groups are theirs.

@@ -175,7 +175,8 @@ impl Tracker {
             let known = tcp::Known { replied, assured };
             let state = tcp::State::Established;
             let arrival = tcp::Arrival { state, direction, segment: &segment, known };
-            let rules = self.config.tcp_rules();
+            let timeouts = self.zones.timeouts(record.zone, &self.config.timeouts);
+            let rules = self.config.tcp_rules(timeouts);
             match tcp::bare_ack(&mut record.progress, &mut notes, arrival, rules) {
                 tcp::Decision::Accept { state: tcp::State::Established, timeout, assured } => {
                     let spared = record.spared((notes.last_ack, notes.last_end));
@@ -191,7 +192,7 @@ impl Tracker {
                 }
             }
         } else {
-            let timeouts = &self.config.timeouts;
+            let timeouts = self.zones.timeouts(record.zone, &self.config.timeouts);
             let stream = replied && now > record.stream_from();
             (
                 Some(if stream { timeouts.udp_stream } else { timeouts.udp }),
@@ -268,7 +269,7 @@ impl Tracker {
     /// A connection may be out of step with its ends: it is not to outlive what is not acknowledged.
     pub(super) fn doubt(&mut self, now_ns: u64, now: u32, at: u32, shorten: bool) {
         let left = self.records[at as usize].deadline - now;
-        let at_most = self.config.timeouts.tcp.unacknowledged;
+        let at_most = self.timeouts(self.records[at as usize].zone).tcp.unacknowledged;
         if shorten && left > deadline_after(at_most.max(120)) {
             self.refresh(now_ns, at, at_most);
         }

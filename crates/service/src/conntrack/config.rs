@@ -77,8 +77,8 @@ impl Config {
         }
     }
 
-    /// What TCP's segments are judged by.
-    pub(super) fn tcp_rules(&self) -> tcp::Rules<'_> {
-        tcp::Rules { settings: &self.tcp, timeouts: &self.timeouts.tcp }
+    /// What TCP's segments are judged by, in a zone with these timeouts.
+    pub(super) fn tcp_rules<'a>(&'a self, timeouts: &'a Timeouts) -> tcp::Rules<'a> {
+        tcp::Rules { settings: &self.tcp, timeouts: &timeouts.tcp }
     }
 }

@@ -259,7 +259,7 @@ impl Tracker {
             self.counters.new += 1;
             return Some(outcome);
         }
-        let deadline = deadline_of(now_ns, timeout.unwrap_or(self.config.timeouts.other));
+        let deadline = deadline_of(now_ns, timeout.unwrap_or(self.timeouts(tuple.zone).other));
         let bound = match expected.filter(|_| request.nat != Nat::None) {
             Some(expected) => self.bind_expected(&expected, &tuple),
             None => Ok(None),
@@ -305,7 +305,7 @@ impl Tracker {
     pub(super) fn first_of(&self, now: u32, tuple: &Tuple, packet: &Packet<'_>) -> Option<First> {
         let (mut progress, mut notes) = (Progress::NEW, Notes::NEW);
         let payload = parse::payload(packet);
-        let timeouts = &self.config.timeouts;
+        let timeouts = self.timeouts(tuple.zone);
         let (state, timeout) = match tuple.protocol {
             IpProtocol::TCP => {
                 let segment = tcp::Segment::parse(payload)?;
@@ -318,7 +318,12 @@ impl Tracker {
                     segment: &segment,
                     known: tcp::Known { replied: false, assured: false },
                 };
-                match tcp::segment(&mut progress, &mut notes, first, self.config.tcp_rules()) {
+                match tcp::segment(
+                    &mut progress,
+                    &mut notes,
+                    first,
+                    self.config.tcp_rules(timeouts),
+                ) {
                     tcp::Decision::Accept { state, timeout, .. } => (state as u8, timeout),
                     _ => return None,
                 }
@@ -450,7 +455,7 @@ impl Tracker {
         rest.notes = record.notes(rest);
         record.flags_mut().clear(Flags::AT_EDGE | Flags::UNNOTED);
         let flags = record.flags();
-        let timeouts = &self.config.timeouts;
+        let timeouts = self.zones.timeouts(record.zone, &self.config.timeouts);
         let (progress, notes) = (&mut record.progress, &mut rest.notes);
         let (state, timeout, assured) = match IpProtocol(record.protocol) {
             IpProtocol::TCP => {
@@ -463,7 +468,7 @@ impl Tracker {
                 };
                 let state = tcp::State::from_number(record.state);
                 let arrival = tcp::Arrival { state, direction, segment: &segment, known };
-                match tcp::segment(progress, notes, arrival, self.config.tcp_rules()) {
+                match tcp::segment(progress, notes, arrival, self.config.tcp_rules(timeouts)) {
                     tcp::Decision::Accept { state, timeout, assured } => {
                         (state as u8, timeout, assured)
                     }

@@ -137,7 +137,8 @@ impl Plain {
                 let state = tcp::State::from_number(connection.state);
                 let arrival = tcp::Arrival { state, direction, segment: &segment, known };
                 let (progress, notes) = (&mut connection.progress, &mut connection.notes);
-                let decision = tcp::segment(progress, notes, arrival, config.tcp_rules());
+                let decision =
+                    tcp::segment(progress, notes, arrival, config.tcp_rules(&config.timeouts));
                 match decision {
                     tcp::Decision::Accept { state, timeout: t, assured } => {
                         (connection.state, timeout) = (state as u8, t);
@@ -228,7 +229,7 @@ impl Plain {
             let (state, direction) = (tcp::State::None, Direction::Original);
             let first = tcp::Arrival { state, direction, segment: &segment, known };
             let (progress, notes) = (&mut connection.progress, &mut connection.notes);
-            let decision = tcp::segment(progress, notes, first, config.tcp_rules());
+            let decision = tcp::segment(progress, notes, first, config.tcp_rules(&config.timeouts));
             let tcp::Decision::Accept { state, timeout, .. } = decision else { return invalid };
             connection.state = state as u8;
             seconds = timeout.unwrap();
@@ -725,6 +726,47 @@ fn a_zone_has_no_more_connections_than_it_may() {
     assert_eq!(one(&mut tracker, 0, &other, &syn(51)).drop, None);
     tracker.set_zone_limits(ZoneLimits::default());
     assert_eq!(one(&mut tracker, 0, &other, &syn(52)).drop, None);
+}
+
+#[test]
+fn a_zone_has_timeouts_of_its_own() {
+    let mut tracker = Tracker::new(Config::new(100, 5), 0);
+    let own = |udp, established| {
+        let usual = Timeouts::default();
+        let tcp = tcp::Timeouts { established, ..usual.tcp };
+        Timeouts { udp, tcp, ..usual }
+    };
+    let zoned = Request { zone: 9, ..commit() };
+    let datagram = Frame::udp((v4(1), 7), (v4(2), 53), 10);
+    let live = |tracker: &Tracker, at: u64, zone: u16| {
+        tracker.connections(at).filter(|connection| connection.original.zone == zone).count()
+    };
+    tracker.set_zone_timeouts([(9, own(7, 100))].into());
+    for request in [&commit(), &zoned] {
+        assert_eq!(one(&mut tracker, 0, request, &datagram).drop, None);
+    }
+    assert_eq!((live(&tracker, 6 * SECOND, 9), live(&tracker, 6 * SECOND, 0)), (1, 1));
+    assert_eq!((live(&tracker, 8 * SECOND, 9), live(&tracker, 8 * SECOND, 0)), (0, 1));
+    // It is found to be over by who looks for such, too.
+    while tracker.expire(8 * SECOND, 100) {}
+    assert_eq!(tracker.len(), 1);
+    // TCP: from the next packet on, by both ways of judging one.
+    let (a, b) = ((v4(1), 1000), (v4(2), 80));
+    let begun = [
+        Frame::tcp(a, b, Tcp::SYN, (100, 0), 0),
+        Frame::tcp(b, a, Tcp::SYN | Tcp::ACK, (500, 101), 0),
+        Frame::tcp(a, b, Tcp::ACK, (101, 501), 0),
+    ];
+    begun.iter().for_each(|frame| drop(one(&mut tracker, 0, &zoned, frame)));
+    assert_eq!((live(&tracker, 99 * SECOND, 9), live(&tracker, 101 * SECOND, 9)), (1, 0));
+    tracker.set_zone_timeouts([(9, own(7, 50))].into());
+    assert_eq!(live(&tracker, 99 * SECOND, 9), 1);
+    let bare = Frame::tcp(b, a, Tcp::ACK, (501, 101), 0);
+    assert_eq!(names(one(&mut tracker, SECOND, &zoned, &bare)), "+est+rpl+trk");
+    assert_eq!((live(&tracker, 50 * SECOND, 9), live(&tracker, 52 * SECOND, 9)), (1, 0));
+    tracker.set_zone_timeouts(ZoneTimeouts::new());
+    assert_eq!(names(one(&mut tracker, 2 * SECOND, &zoned, &bare)), "+est+rpl+trk");
+    assert_eq!(live(&tracker, 1000 * SECOND, 9), 1);
 }
 
 #[test]

@@ -1,9 +1,15 @@
-//! Limits of connections for each zone (Open vSwitch's `dpctl/ct-set-limits`).
+//! Limits and timeouts of connections for each zone (Open vSwitch's `dpctl/ct-set-limits`, and its database's `CT_Zone`).
 //!
 //! A connection that would be one too many for its zone is refused, as where all room is taken. Those that are there when a
 //! limit is set stay. Counts are kept only while there are limits: without them a connection costs nothing more.
+//!
+//! Timeouts hold from a connection's next packet on.
 
+use super::config::Timeouts;
 use std::collections::BTreeMap;
+
+/// Zones that have timeouts of their own.
+pub type ZoneTimeouts = BTreeMap<u16, Timeouts>;
 
 /// How many connections zones may have; 0 for as many as there is room for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +38,8 @@ pub(super) struct Zones {
     limits: ZoneLimits,
     /// While there are limits.
     counts: Option<Box<hashbrown::HashMap<u16, u32>>>,
+    /// While a zone has its own.
+    timeouts: Option<Box<hashbrown::HashMap<u16, Timeouts>>>,
 }
 
 impl Zones {
@@ -47,6 +55,20 @@ impl Zones {
             counts
         });
         self.limits = limits;
+    }
+
+    /// Zones have these timeouts of their own.
+    pub(super) fn set_timeouts(&mut self, all: ZoneTimeouts) {
+        self.timeouts = (!all.is_empty()).then(|| Box::new(all.into_iter().collect()));
+    }
+
+    /// A zone's timeouts: its own, or the usual ones.
+    #[inline]
+    pub(super) fn timeouts<'a>(&'a self, zone: u16, usual: &'a Timeouts) -> &'a Timeouts {
+        match &self.timeouts {
+            None => usual,
+            Some(own) => own.get(&zone).unwrap_or(usual),
+        }
     }
 
     /// One more may come.

@@ -42,6 +42,7 @@ impl BondSettings {
         let mut settings = Settings {
             up_delay_ms: ms("bond_updelay"),
             down_delay_ms: ms("bond_downdelay"),
+            system_priority: if interfaces.len() < 2 { u16::MAX } else { u16::MAX - 1 },
             ..Settings::default()
         };
         match Mode::from_word(row.text("bond_mode").unwrap_or("active-backup")) {

@@ -4,6 +4,12 @@ use super::notes::Notes;
 use super::reader::Reader;
 use crate::feature::Feature;
 use ovsdb::{Atom, Datum, Row, Uuid};
+use std::collections::BTreeMap;
+
+/// Timeouts in seconds, by the database's names.
+pub type Policy = BTreeMap<String, u32>;
+/// By zone.
+pub type Policies = BTreeMap<u16, Policy>;
 
 /// A row of `Datapath`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +18,9 @@ pub struct Datapath {
     pub uuid: Uuid,
     /// `system` or `netdev`.
     pub kind: String,
-    /// Zones with a timeout policy that is not applied.
+    /// Timeouts of zones.
+    pub policies: Policies,
+    /// Timeouts that are not applied.
     pub notes: Notes,
 }
 
@@ -23,12 +31,53 @@ impl Datapath {
             let (Atom::String(kind), Atom::Uuid(uuid)) = (kind, uuid) else { return None };
             let row = reader.database.row("Datapath", *uuid)?;
             let mut notes = Notes::default();
-            let zones = row.get("ct_zones").map_or(0, Datum::len);
-            if zones > 0 {
-                reader.can(&mut notes, Feature::TimeoutPolicy);
-            }
-            Some(Datapath { uuid: *uuid, kind: kind.clone(), notes })
+            let policies = policies(reader, row, &mut notes);
+            Some(Datapath { uuid: *uuid, kind: kind.clone(), policies, notes })
         };
-        datapaths.iter().filter_map(one).collect()
+        let mut all: Vec<Datapath> = datapaths.iter().filter_map(one).collect();
+        // There is one datapath, which both types name.
+        let mut seen: BTreeMap<u16, (String, Policy)> = BTreeMap::new();
+        for datapath in &mut all {
+            for (zone, policy) in &datapath.policies {
+                match seen.get(zone) {
+                    Some((kind, other)) if other != policy => datapath.notes.add(format!(
+                        "zone {zone}: datapath {kind} gives it other timeouts; there is one datapath, and those hold"
+                    )),
+                    _ => drop(seen.insert(*zone, (datapath.kind.clone(), policy.clone()))),
+                }
+            }
+        }
+        all
     }
+
+    /// Of several, by zone: the first one that says something of a zone.
+    pub(crate) fn together(all: &[Datapath]) -> Policies {
+        let mut together = Policies::new();
+        for (zone, policy) in all.iter().flat_map(|datapath| &datapath.policies) {
+            together.entry(*zone).or_insert_with(|| policy.clone());
+        }
+        together
+    }
+}
+
+fn policies(reader: &Reader<'_>, row: &Row, notes: &mut Notes) -> Policies {
+    let Some(Datum::Map(zones)) = row.get("ct_zones") else { return Policies::new() };
+    let one = |(zone, uuid): (&Atom, &Atom)| {
+        let (Atom::Integer(zone), Atom::Uuid(uuid)) = (zone, uuid) else { return None };
+        let zone = u16::try_from(*zone).ok()?;
+        let row = reader.database.row("CT_Zone", *uuid)?;
+        let policy = row.uuids("timeout_policy").next()?;
+        let policy = reader.database.row("CT_Timeout_Policy", policy)?;
+        let Some(Datum::Map(timeouts)) = policy.get("timeouts") else { return None };
+        let mut read = Policy::new();
+        for (key, value) in timeouts {
+            let (Atom::String(key), Atom::Integer(value)) = (key, value) else { continue };
+            let Ok(seconds) = u32::try_from(*value) else { continue };
+            if reader.can(notes, Feature::Timeout(key.clone())) {
+                read.insert(key.clone(), seconds);
+            }
+        }
+        (!read.is_empty()).then_some((zone, read))
+    };
+    zones.iter().filter_map(one).collect()
 }

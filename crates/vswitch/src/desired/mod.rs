@@ -25,6 +25,7 @@ mod tests;
 
 use crate::feature::Feature;
 use bridge::Bridge;
+use datapath::{Datapath, Policies};
 use known::Known;
 use ovsdb::Database;
 use reader::Reader;
@@ -69,9 +70,21 @@ impl Desired {
         Desired { root: Some(Root::of(&reader, uuid, row)), bridges }
     }
 
+    /// Timeouts of connections by zone.
+    pub fn timeouts(&self) -> Policies {
+        self.root.as_ref().map_or_else(Policies::new, |root| Datapath::together(&root.datapaths))
+    }
+
     /// Everything that was asked for and is not done, with the row's name in front.
     pub fn notes(&self) -> impl Iterator<Item = String> {
-        self.bridges.values().flat_map(|bridge| {
+        let root = self.root.iter().flat_map(|root| {
+            let own = root.notes.iter().map(str::to_owned);
+            own.chain(root.datapaths.iter().flat_map(|datapath| {
+                let kind = &datapath.kind;
+                datapath.notes.iter().map(move |note| format!("datapath {kind}: {note}"))
+            }))
+        });
+        root.chain(self.bridges.values().flat_map(|bridge| {
             let name = &bridge.settings.name;
             let own = bridge.notes.iter().map(move |note| format!("bridge {name}: {note}"));
             let ports = bridge.ports.values().flat_map(|port| {
@@ -84,6 +97,6 @@ impl Desired {
                 }))
             });
             own.chain(ports)
-        })
+        }))
     }
 }

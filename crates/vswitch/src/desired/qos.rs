@@ -30,6 +30,8 @@ pub struct QueueSettings {
     pub burst: Option<u64>,
     /// The lower, the earlier it gets what nobody is guaranteed.
     pub priority: Option<u32>,
+    /// IP packets leave with it, 0 to 63.
+    pub dscp: Option<u8>,
 }
 
 impl QosSettings {
@@ -38,6 +40,9 @@ impl QosSettings {
         let uuid = port.uuids("qos").next()?;
         let row = reader.database.row("QoS", uuid)?;
         let kind = row.text("type").unwrap_or_default();
+        if kind == "linux-noop" && has_dscp(reader, row) {
+            notes.add("qos: linux-noop: queues' dscp needs queues; linux-htb has some");
+        }
         if ["", "linux-noop"].contains(&kind) || !reader.can(notes, Feature::Qos(kind.to_owned())) {
             return None;
         }
@@ -63,12 +68,14 @@ impl QosSettings {
 impl QueueSettings {
     fn of(id: u32, row: &Row, notes: &mut Notes) -> QueueSettings {
         let place = format!("queue {id}");
-        if row.integer("dscp").is_some() {
-            notes.add(format!(
-                "{place}: dscp: packets of a queue are not marked; set_field does that"
-            ));
+        let dscp = row.integer("dscp").and_then(|dscp| u8::try_from(dscp).ok());
+        if id == 0 && dscp.is_some() {
+            notes.add(
+                "queue 0: dscp: packets for which no queue was chosen leave by it, too, and are not to be marked",
+            );
         }
         QueueSettings {
+            dscp: dscp.filter(|_| id != 0),
             rate_min: number(row, "min-rate", &place, notes),
             rate_max: number(row, "max-rate", &place, notes),
             burst: number(row, "burst", &place, notes),
@@ -84,4 +91,12 @@ fn number<T: std::str::FromStr>(row: &Row, key: &str, place: &str, notes: &mut N
         notes.add(format!("{place}: {key} {text} is no number"));
     }
     value
+}
+
+fn has_dscp(reader: &Reader<'_>, qos: &Row) -> bool {
+    let Some(Datum::Map(queues)) = qos.get("queues") else { return false };
+    queues.iter().any(|(_, uuid)| {
+        let Atom::Uuid(uuid) = uuid else { return false };
+        reader.database.row("Queue", *uuid).is_some_and(|row| row.integer("dscp").is_some())
+    })
 }

@@ -218,3 +218,41 @@ fn a_bond_has_what_its_keys_say_and_what_is_written_wrongly_is_told() {
     let line = read(&off).ports["p1"].notes.line().expect("a note");
     assert!(line.contains("balance-tcp needs lacp=active or passive"), "{line}");
 }
+
+#[test]
+fn zones_have_the_timeouts_of_their_policies_and_one_that_is_not_there_is_told() {
+    let uuid = |n: u128| json!(["uuid", crate::testing::uuid(n).to_string()]);
+    let policy = |pairs: &[(&str, u32)]| json!({"timeouts": ["map", pairs]});
+    let all = [
+        (
+            "Open_vSwitch",
+            1,
+            json!({"datapaths": ["map", [["netdev", uuid(2)], ["system", uuid(3)]]]}),
+        ),
+        ("Datapath", 2, json!({"ct_zones": ["map", [[7, uuid(4)], [8, uuid(5)]]]})),
+        ("Datapath", 3, json!({"ct_zones": ["map", [[7, uuid(5)]]]})),
+        ("CT_Zone", 4, json!({"timeout_policy": rows(&[6])})),
+        ("CT_Zone", 5, json!({"timeout_policy": rows(&[7])})),
+        ("CT_Timeout_Policy", 6, policy(&[("udp_single", 9), ("odd", 1)])),
+        ("CT_Timeout_Policy", 7, policy(&[("tcp_established", 100)])),
+    ];
+    let lacks = |feature: &Feature| {
+        (*feature == Feature::Timeout("odd".to_owned())).then(|| "not there".to_owned())
+    };
+    let desired = Desired::of(&crate::testing::database(&all), &lacks);
+    let of = |pairs: &[(&str, u32)]| -> datapath::Policy {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect()
+    };
+    let wanted = [(7, of(&[("udp_single", 9)])), (8, of(&[("tcp_established", 100)]))];
+    assert_eq!(desired.timeouts(), wanted.into());
+    let notes: Vec<String> = desired.notes().collect();
+    assert_eq!(notes[0], "datapath netdev: timeout odd: not there");
+    assert!(notes[1].starts_with("datapath system: zone 7: datapath netdev gives it other"));
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    let fake = crate::fake::Fake::default();
+    let mut actual = crate::actual::Actual::default();
+    let steps = crate::diff::steps(&desired, &actual);
+    crate::apply::apply(&fake, &mut actual, steps);
+    assert_eq!(fake.held().timeouts, desired.timeouts());
+    assert!(crate::diff::steps(&desired, &actual).is_empty());
+}

@@ -2,6 +2,7 @@
 
 use super::rows::{Rows, integer, maybe};
 use super::sources::Report;
+use crate::actual::ActualInterface;
 use crate::desired::bridge::Bridge;
 use crate::desired::interface::Interface;
 use crate::desired::port::Port;
@@ -53,8 +54,24 @@ fn error(
         .or_else(|| refusals.ports.get(&port.settings.name).cloned());
     refused.or_else(|| {
         let notes: Vec<&str> = interface.notes.iter().chain(port.notes.iter()).collect();
-        (!notes.is_empty()).then(|| notes.join("; "))
+        (!notes.is_empty()).then(|| notes.join("; ")).or_else(|| alone(report, bridge, interface))
     })
+}
+
+/// A patch port whose other end is not there, or belongs to another, in Open vSwitch's words.
+fn alone(report: &Report<'_>, bridge: &Bridge, interface: &Interface) -> Option<String> {
+    let settings = &interface.settings;
+    let peer = settings.options.get("peer").filter(|_| settings.kind == "patch")?;
+    let mut open = report.actual.bridges.values().filter_map(|has| has.interfaces.get(peer));
+    let back = |other: &ActualInterface| {
+        other.settings.kind == "patch" && other.settings.options.get("peer") == Some(&settings.name)
+    };
+    if open.any(back) {
+        return None;
+    }
+    let row = report.database.row("Bridge", bridge.uuid);
+    let kind = row.and_then(|row| row.text("datapath_type")).filter(|kind| !kind.is_empty());
+    Some(format!("No usable peer '{peer}' exists in '{}' datapath.", kind.unwrap_or("system")))
 }
 
 fn link(view: Option<&InterfaceView>) -> Vec<(&'static str, Datum)> {

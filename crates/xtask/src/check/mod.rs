@@ -6,6 +6,7 @@ pub mod circles;
 pub mod code_map;
 pub mod commits;
 pub mod documents;
+pub mod lab;
 pub mod order;
 pub mod places;
 pub mod sizes;
@@ -56,6 +57,11 @@ pub const RULES: &[Rule] = &[
         name: "documents",
         is: "no word of a document or an issue that is not in the tree",
         check: documents::check,
+    },
+    Rule {
+        name: "lab",
+        is: "every executable script of lab/ stands in one list of lab/run, and lists name no others",
+        check: lab::check,
     },
     Rule {
         name: "sizes",

@@ -41,17 +41,34 @@ fn vlan(text: &str) -> Result<u16, String> {
     vlan.ok_or_else(|| format!("invalid vlan {text}: 0 to 4095 was expected"))
 }
 
+fn mac(text: &str) -> Result<Mac, String> {
+    text.parse().map_err(|_| "bad MAC address".to_owned())
+}
+
 fn add(context: &Context, words: &[String]) -> Answer {
     let bridge = known(context, &words[0])?;
-    let (port, vlan, mac) = (&words[1], vlan(&words[2])?, words[3].parse::<Mac>()?);
+    let (port, vlan, mac) = (&words[1], vlan(&words[2])?, mac(&words[3])?);
+    let before = context.switch.stations(bridge)?;
+    let before = before.into_iter().find(|station| (station.vlan, station.mac) == (vlan, mac));
     context.switch.add_station(bridge, port, vlan, mac)?;
-    Ok(String::new())
+    let Some(before) = before else { return Ok(String::new()) };
+    let ports = context.switch.ports(bridge);
+    let same = ports.iter().any(|one| one.number == before.port && one.name == *port);
+    let (kind, at) = match before.age_s {
+        None if same => return Ok(String::new()),
+        None => ("static", before.port),
+        Some(_) => ("dynamic", before.port),
+    };
+    let at = if at == LOCAL { "LOCAL".to_owned() } else { at.to_string() };
+    Ok(format!("Overriding already existing {kind} entry on {at}\n"))
 }
 
 fn del(context: &Context, words: &[String]) -> Answer {
     let bridge = known(context, &words[0])?;
-    context.switch.remove_station(bridge, vlan(&words[1])?, words[2].parse()?)?;
-    Ok(String::new())
+    match context.switch.remove_station(bridge, vlan(&words[1])?, mac(&words[2])?)? {
+        true => Ok(String::new()),
+        false => Err("could not find static mac entry".to_owned()),
+    }
 }
 
 fn statistics(context: &Context, words: &[String]) -> Answer {

@@ -1,0 +1,4 @@
+//! Frames of LACP, links and time. The body is in the crate, where the unit tests run it too.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| bond::fuzz::lacp(data));
