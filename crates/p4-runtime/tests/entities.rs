@@ -1,5 +1,6 @@
 //! Each kind of entity: written, read back the same, refused with the code and the words that say why.
 
+#[allow(unreachable_pub)]
 mod common;
 
 use common::{action, batch, bed, bed_with, exact, lpm, ternary, write};

@@ -1,6 +1,7 @@
 //! Three clients that open and close streams, run for elections, write and read, beside a plain model.
 //! `P4RUNTIME_MODEL=1000000` runs longer.
 
+#[allow(unreachable_pub)]
 mod common;
 
 use common::{action, arbitration, batch, bed, exact, lpm};

@@ -311,6 +311,7 @@ mod tests {
             weight: 4,
             burst_bytes: Some(3000),
             limit: 9,
+            dscp: None,
         };
         let port = PortRef::Name("eth0".into());
         assert_eq!(setting, Ok(Setting { port: port.clone(), of: Of::Queue(3, queue.into()) }));

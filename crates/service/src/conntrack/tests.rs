@@ -757,7 +757,9 @@ fn a_zone_has_timeouts_of_its_own() {
         Frame::tcp(b, a, Tcp::SYN | Tcp::ACK, (500, 101), 0),
         Frame::tcp(a, b, Tcp::ACK, (101, 501), 0),
     ];
-    begun.iter().for_each(|frame| drop(one(&mut tracker, 0, &zoned, frame)));
+    for frame in &begun {
+        assert_eq!(one(&mut tracker, 0, &zoned, frame).drop, None);
+    }
     assert_eq!((live(&tracker, 99 * SECOND, 9), live(&tracker, 101 * SECOND, 9)), (1, 0));
     tracker.set_zone_timeouts([(9, own(7, 50))].into());
     assert_eq!(live(&tracker, 99 * SECOND, 9), 1);
