@@ -11,7 +11,7 @@
 //! Connections that nobody answered wait in queues, which give the oldest at once when half-open ones
 //! are too many. A deadline is moved on only with the record's place, and most queues have one timeout,
 //! so a queue's order is that of the deadlines. Where timeouts differ (SCTP's states, TCP taken up in
-//! its middle and closing), a record whose time is over may wait for an older one before it: that
+//! its middle and closing, zones with their own), a record whose time is over may wait for an older one before it: that
 //! costs room among the half-open, no more, since packets look at the deadline itself.
 //!
 //! Connections that both ends have closed, or one has reset, wait in two more queues, since they make room first of all.
