@@ -430,12 +430,22 @@ fn what_cannot_be_is_refused() {
     assert_eq!(refused(vec![active(None); 65]).to_string(), "65 bonds: a bridge has at most 64");
 }
 
+/// All slots have a member, or, now and then, none has: as whoever runs the bond assigns them.
+fn assign(random: &mut Random, bond: &mut BondConfig) {
+    let ports: Vec<u32> = bond.members.keys().copied().collect();
+    if let Sends::Slots(_, slots) = &mut bond.sends {
+        let up = random.below(4) > 0;
+        let one = |_| up.then(|| random.one(&ports));
+        *slots = Arc::new(std::array::from_fn(one));
+    }
+}
+
 /// Flooded VLANs, mirrors of both directions and bonds in one bridge: where each frame goes, and one copy of those that a
 /// mirror chooses.
 #[test]
-#[ignore = "fails: a mirror may see what is flooded to a bond of which no member sends"]
 fn bonds_flooded_vlans_and_mirrors_do_together_what_the_model_says() {
-    for engine in engines() {
+    // Each round is compiled, which takes longer than all else.
+    for (engine, rounds) in engines().into_iter().zip([25, 8]) {
         let mut random = Random(11);
         let mut bed = with_normal(engine.clone());
         let any = |r: &mut Random| match r.below(3) {
@@ -447,7 +457,7 @@ fn bonds_flooded_vlans_and_mirrors_do_together_what_the_model_says() {
                 Some(some.flatten().copied().collect::<BTreeSet<u32>>())
             }
         };
-        for round in 0..25 {
+        for round in 0..rounds {
             let mirror = MirrorConfig {
                 sources: any(&mut random),
                 destinations: any(&mut random),
@@ -455,8 +465,10 @@ fn bonds_flooded_vlans_and_mirrors_do_together_what_the_model_says() {
                 to: MirrorTarget::Port(PORTS),
                 length_max: None,
             };
+            let mut bonds = vec![random.bond(0, &[3, 4]), random.bond(5, &[5, 6])];
+            bonds.iter_mut().for_each(|bond| assign(&mut random, bond));
             let config = NormalConfig {
-                bonds: vec![random.bond(0, &[3, 4]), random.bond(5, &[5, 6])],
+                bonds,
                 flood_vlans: random.one(&[vec![], vec![10], vec![0, 20]]).into_iter().collect(),
                 mirrors: vec![mirror.clone()],
                 ..NormalConfig::default()

@@ -75,6 +75,14 @@ impl BondConfig {
         group_of_bond(self.place).0
     }
 
+    /// Some member sends. Who runs the bond's gives every slot to a member as long as one is enabled.
+    pub(super) fn is_up(&self) -> bool {
+        match &self.sends {
+            Sends::One(member) => member.is_some(),
+            Sends::Slots(_, slots) => slots.iter().any(Option::is_some),
+        }
+    }
+
     fn hash(&self) -> Option<BondHash> {
         match &self.sends {
             Sends::One(_) => None,

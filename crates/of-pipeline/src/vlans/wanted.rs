@@ -1,6 +1,6 @@
 //! What tables and groups hold for a configuration, and the ports that are there.
 
-use super::bonds::Hashes;
+use super::bonds::{BondConfig, Hashes};
 use super::{MirrorTarget, NormalConfig};
 use crate::ports::Ports;
 use ir::{ActionCall, Expr, GroupId, KeyMatch, TableId};
@@ -279,7 +279,9 @@ impl Floods<'_> {
             let selected = |bundle: &u32| {
                 let ports = self.config.ports_of(*bundle);
                 let all = mirror.destinations.as_ref();
-                all.is_none_or(|all| ports.iter().any(|port| all.contains(port)))
+                // Nothing leaves by a bond that is down, so there is nothing to see.
+                let leaves = self.config.bond(*bundle).is_none_or(BondConfig::is_up);
+                leaves && all.is_none_or(|all| ports.iter().any(|port| all.contains(port)))
             };
             let protected = &self.layout.headers.protected;
             Reaches::of(members().filter(selected), |bundle| {
