@@ -1,6 +1,7 @@
 //! Where the counts of compiled code go, and who answers what it asks: services and chance.
 
 use crate::program_state::ProgramState;
+use crate::repeats::Repeats;
 use interp::Externs;
 use ir::Bits;
 use ir::program::Service;
@@ -51,6 +52,8 @@ pub struct Counts<'a> {
     pub random: &'a mut dyn Chance,
     /// In tests: who has counter arrays, meters and registers, and chance, in place of the snapshot and the program's state.
     pub outside: Option<&'a mut dyn Externs>,
+    /// What was sent a moment ago; if nothing is given, every message is new.
+    pub repeats: Option<&'a mut Repeats>,
     /// Which ports are live.
     pub live: &'a abi::Live,
     /// The time.
@@ -68,7 +71,15 @@ impl<'a> Counts<'a> {
         live: &'a abi::Live,
         now_ns: u64,
     ) -> Counts<'a> {
-        Counts { worker, state, counters, services, random, outside: None, live, now_ns }
+        let (outside, repeats) = (None, None);
+        Counts { worker, state, counters, services, random, outside, repeats, live, now_ns }
+    }
+
+    /// The same, where messages that repeat those sent a moment ago are left out.
+    #[inline]
+    #[must_use]
+    pub fn once(self, repeats: &'a mut Repeats) -> Counts<'a> {
+        Counts { repeats: Some(repeats), ..self }
     }
 
     /// As generated code reaches them.

@@ -14,7 +14,7 @@ use crate::services::{Call, Services, WaitNews, one_by_one};
 use interp::{Color, Externs};
 use ir::program::Service;
 use ir::{Bits, CounterId, EntryId, MeterId, RegisterId, TableId};
-use jit::{Answered, Did, Handed, Said};
+use jit::{Answered, Did, Handed, Repeatable, Said};
 use port::Csum;
 use port::prng::Prng;
 use service::packet::{Fragment, Offsets};
@@ -98,6 +98,12 @@ impl<F: Forward> jit::State for Calls<'_, '_, F> {
             None => self.counts.random.between(packet, lo, hi),
             Some(outside) => outside.random(lo, hi),
         }
+    }
+
+    #[inline]
+    fn is_repeat(&mut self, message: &Repeatable<'_>) -> bool {
+        let Counts { repeats, now_ns, .. } = &mut *self.counts;
+        repeats.as_mut().is_some_and(|repeats| repeats.is_repeat(message, *now_ns))
     }
 }
 

@@ -29,6 +29,7 @@
 //! | [`tally`] | packets by what ran them: code, code for one packet, the interpreter; and why |
 //! | [`ports`] | port flags and counters, shared by control side and workers |
 //! | [`queues`] | a port's egress queues: rates, and who goes first |
+//! | [`repeats`] | digests that were sent a moment ago, and are left out |
 //! | [`punt`] | the ring to the control side, bounded in frames, bytes and rate |
 //!
 //! Invariants: a worker adopts a version between bursts only, so a burst never mixes two; what a
@@ -54,6 +55,7 @@ pub mod queues;
 mod reach;
 mod rearrange;
 pub mod records;
+pub mod repeats;
 pub mod replica;
 pub mod samples;
 pub mod services;

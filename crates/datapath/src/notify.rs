@@ -3,6 +3,7 @@
 //! Checked by: `tests/copies.rs`, and `tests/differential`, which compares every message.
 
 use crate::punt::PuntRing;
+use crate::repeats::Repeats;
 use crate::sink::Collector;
 use abi::{OUTPUTS_MAX, Outcome, status};
 use interp::{Packet, Punt, Sink};
@@ -16,14 +17,25 @@ pub(crate) fn notify(
     outcome: &Outcome,
     place: (&[u8], usize, usize),
     collector: &mut Collector<'_>,
+    repeats: &mut Repeats,
+    now_ns: u64,
 ) {
     for told in code.told(packet, outcome) {
-        let admitted = match told.what {
-            What::Punt { .. } => collector.admits_punt(),
-            What::Digest(_) => collector.admits_digest(),
-        };
-        if admitted {
-            notify_one(&told, outcome, place, &mut Admitted(collector));
+        match told.what {
+            What::Punt { .. } if collector.admits_punt() => {
+                notify_one(&told, outcome, place, &mut Admitted(collector));
+            }
+            What::Digest(digest) if collector.admits_digest() => {
+                // What the control side forgets from here on, it may forget of this one.
+                let noted = told.repeatable().map(|message| repeats.noted(&message));
+                let place = noted.map(|noted| noted.place);
+                if collector.send_digest(digest, &told.args(), place)
+                    && let Some(noted) = noted
+                {
+                    repeats.sent(&noted, now_ns);
+                }
+            }
+            _ => {}
         }
     }
 }
@@ -88,7 +100,7 @@ impl Sink for Admitted<'_, '_> {
     }
 
     fn digest(&mut self, digest: DigestId, args: &[Bits]) {
-        self.0.send_digest(digest, args);
+        self.0.send_digest(digest, args, None);
     }
 }
 

@@ -13,6 +13,7 @@
 //! which workers alone hold, but for the moment in which the control side learns of a new port.
 //! Checked by: tests below; `switch`'s `tests/punts.rs`.
 
+use crate::repeats::{Forgotten, Place};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 pub use interp::Caller;
 use ir::{Bits, DigestId, DropReason, EntryId, GroupId, PuntReason, TableId};
@@ -47,6 +48,8 @@ pub enum Message {
         digest: DigestId,
         /// One value for each of its fields.
         args: Vec<Bits>,
+        /// By what workers remember it, so that they leave repeats out ([`Forgotten`]).
+        place: Option<Place>,
     },
 }
 
@@ -104,6 +107,7 @@ struct Shared {
     closed: AtomicBool,
     /// Full while something may be there.
     bell: Sender<()>,
+    forgotten: Arc<Forgotten>,
 }
 
 /// The workers' end. Cheap to clone.
@@ -138,6 +142,7 @@ pub fn ring(rate: u64) -> (PuntRing, PuntReceiver) {
         rings: AtomicUsize::new(1),
         closed: AtomicBool::new(false),
         bell,
+        forgotten: Arc::default(),
     });
     let receiver =
         PuntReceiver { shared: shared.clone(), bell: rung, turns: Mutex::new(Turns::default()) };
@@ -221,6 +226,11 @@ impl Drop for PuntReceiver {
 }
 
 impl PuntRing {
+    /// What the control side makes workers forget of what they sent.
+    pub fn forgotten(&self) -> &Arc<Forgotten> {
+        &self.shared.forgotten
+    }
+
     /// Whether one more of a frame that came in by this port may pass now: the rate. Ask before
     /// copying the frame.
     pub fn admit(&self, in_port: u32, now_ns: u64) -> Result<(), DropReason> {
@@ -255,6 +265,11 @@ impl PuntRing {
 }
 
 impl PuntReceiver {
+    /// Makes workers forget what they sent.
+    pub fn forgotten(&self) -> &Arc<Forgotten> {
+        &self.shared.forgotten
+    }
+
     /// The next message, if there is one.
     pub fn try_recv(&self) -> Option<Message> {
         if let Some(message) = self.take() {

@@ -17,6 +17,7 @@
 
 use crate::ports::{PortCell, PortFlags, PortTable};
 use crate::punt::{Message, Punt, PuntRing};
+use crate::repeats::Place;
 use interp::Packet;
 use ir::{Bits, DigestId, DropReason};
 use port::{Csum, Frame, Pool};
@@ -114,7 +115,7 @@ impl interp::Sink for Collector<'_> {
 
     fn digest(&mut self, digest: DigestId, args: &[Bits]) {
         if self.admits_digest() {
-            self.send_digest(digest, args);
+            self.send_digest(digest, args, None);
         }
     }
 }
@@ -200,10 +201,17 @@ impl Collector<'_> {
         admitted
     }
 
-    /// Sends a digest that may pass.
-    pub(crate) fn send_digest(&mut self, digest: DigestId, args: &[Bits]) {
-        let message = Message::Digest { digest, args: args.to_vec() };
-        self.digests_refused += u32::from(self.ring.send(self.in_port, message).is_err());
+    /// Sends a digest that may pass, and says whether there was room. Lanes remember what it says by this place.
+    pub(crate) fn send_digest(
+        &mut self,
+        digest: DigestId,
+        args: &[Bits],
+        place: Option<Place>,
+    ) -> bool {
+        let message = Message::Digest { digest, args: args.to_vec(), place };
+        let sent = self.ring.send(self.in_port, message).is_ok();
+        self.digests_refused += u32::from(!sent);
+        sent
     }
 }
 

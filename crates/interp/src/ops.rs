@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
             Op::Resubmit { keep } => return Some(End::Resubmit(keep)),
             Op::Recirculate { keep } => return Some(End::Recirculate(keep)),
             Op::Punt { reason, args: values } => self.punt(context, *reason, values, args),
-            Op::Digest { digest, args: values } => {
+            Op::Digest { digest, args: values, .. } => {
                 let values = self.values(context, values, args);
                 self.note(Kind::Digest, || show::digest(layout, *digest, &values));
                 self.sink.digest(*digest, &values);

@@ -352,7 +352,7 @@ fn externs_are_asked_and_told() {
         write(1, more.clone()),
         write(4, num(9u8, 16)),
         read(1),
-        Op::Digest { digest: d, args: vec![Expr::Field(IN_PORT), Expr::meta(x)] },
+        Op::Digest { digest: d, args: vec![Expr::Field(IN_PORT), Expr::meta(x)], once: None },
         read(4),
         Op::Count { counter: c, index: num(1u8, 32) },
         Op::Count { counter: c, index: num(2u8, 32) },

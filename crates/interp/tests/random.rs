@@ -59,7 +59,7 @@ fn broad(reject_continues: bool) -> ir::Pipeline {
         when(9, vec![Op::RegisterWrite { register, index: index.clone(), value: Expr::meta(x) }]),
         when(10, vec![Op::Random { field: xf, lo: num(3u8, 37), hi: num(1u8, 37) }]),
         when(11, vec![Op::Count { counter, index: index.clone() }]),
-        when(12, vec![Op::Digest { digest, args: vec![Expr::meta(x)] }]),
+        when(12, vec![Op::Digest { digest, args: vec![Expr::meta(x)], once: None }]),
         when(
             13,
             vec![Op::Meter {

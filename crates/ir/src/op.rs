@@ -138,6 +138,10 @@ pub enum Op {
         digest: DigestId,
         /// One value for each of its fields.
         args: Vec<Expr>,
+        /// If it is given, repeats may be left out. The first so many values say what the message is about, the others
+        /// what holds of it. The switch may leave out a message that it sent a moment ago with the same values. It sends
+        /// it again if it has sent another one about the same since, or if the control plane asks for that.
+        once: Option<u8>,
     },
     /// Hands the packet as it is now, headers emitted, to a service, and writes what it answers. A
     /// service that [edits](crate::program::Service::edits) may have changed bytes: the packet is then

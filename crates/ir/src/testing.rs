@@ -618,8 +618,10 @@ impl Maker {
             }
             21 => {
                 let widths: Vec<u32> = self.p.digests[0].fields.iter().map(|f| f.width).collect();
-                let args = widths.into_iter().map(|w| self.expr(w, 1, site)).collect();
-                Op::Digest { digest: DigestId(0), args }
+                let args: Vec<Expr> = widths.into_iter().map(|w| self.expr(w, 1, site)).collect();
+                let about = self.rng.below(args.len() + 1) as u8;
+                let once = self.rng.one_in(2).then_some(about);
+                Op::Digest { digest: DigestId(0), args, once }
             }
             22 if self.rng.one_in(2) => {
                 let service = self.rng.below(2);

@@ -7,6 +7,7 @@
 
 use crate::journal::Journal;
 use crate::messages::Messages;
+use crate::told::Repeatable;
 use crate::unit::State;
 use ir::{Bits, RegisterId};
 use smallvec::{SmallVec, smallvec};
@@ -180,10 +181,16 @@ unsafe extern "C" fn tell<S: State>(
     place: u64,
     last: u64,
     words: *const u64,
-) {
+) -> u64 {
     // SAFETY: as above.
     let call = unsafe { Call::<S>::of(table, packet) };
     // SAFETY: code has written there how many words come behind, and these.
     let args = unsafe { slice::from_raw_parts(words.add(1), *words as usize) };
+    if let Some(message) = Repeatable::of(what, args)
+        && call.state.is_repeat(&message)
+    {
+        return 0;
+    }
     call.messages.add(call.packet, what, place, last, args);
+    1
 }

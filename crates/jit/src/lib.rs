@@ -86,7 +86,7 @@ pub use compile::{Cache, Compiled, Error, Isa, Options, Text, compile};
 pub use copies::{Copy, Headers};
 pub use journal::Did;
 pub use scratch::{Answered, Said, Scratch};
-pub use told::{Told, What};
+pub use told::{Repeatable, Told, What};
 pub use unit::{
     DirectEntry, Handed, NoServices, NodeSpec, Services, State, Tables, Unit, are_twins, pair_twins,
 };

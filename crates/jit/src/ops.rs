@@ -217,7 +217,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             Op::Recirculate { .. } => return Err(self.bail("the packet is recirculated")),
             Op::Punt { reason: PuntReason::InvalidTtl, .. } => return Err(self.bail(EXPIRED)),
             Op::Punt { reason, args } => self.punt(*reason, args, env)?,
-            Op::Digest { digest, args } => self.digest(*digest, args, env)?,
+            Op::Digest { digest, args, once } => self.digest(*digest, args, *once, env)?,
             Op::Meter { meter, color, level } => self.meter(meter, *color, *level, env)?,
             Op::Count { counter, index } => self.count_in(*counter, index, env)?,
             Op::RegisterRead { field, register, index } => {

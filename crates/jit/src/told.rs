@@ -11,6 +11,7 @@ use crate::copies::Headers;
 use crate::emit::{Ended, Env, Gen};
 use crate::scratch::Scratch;
 use crate::value::{Base, store_words};
+use abi::state::ONCE;
 use abi::{Outcome, offset, status};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::{Bits, DigestId, DropReason, EntryId, Expr, PuntReason, TableId, Verdict};
@@ -42,6 +43,32 @@ pub enum What<'a> {
     Digest(DigestId),
 }
 
+/// A digest whose repeats may be left out ([`ir::Op::Digest`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repeatable<'a> {
+    /// Which digest.
+    pub digest: DigestId,
+    /// The values that say what it is about, each behind its width.
+    pub about: &'a [u64],
+    /// The other ones.
+    pub rest: &'a [u64],
+}
+
+impl<'a> Repeatable<'a> {
+    /// If it is one. `words` are the values.
+    #[inline]
+    pub(crate) fn of(what: u64, words: &'a [u64]) -> Option<Repeatable<'a>> {
+        let mut left = (what >> abi::state::ONCE).checked_sub(1)?;
+        let mut at = 0;
+        while left > 0 {
+            at += 1 + words.get(at)?.div_ceil(64) as usize;
+            left -= 1;
+        }
+        let (about, rest) = words.split_at_checked(at)?;
+        Some(Repeatable { digest: DigestId(number(what)), about, rest })
+    }
+}
+
 /// A message for the control side.
 #[derive(Clone, Debug)]
 pub struct Told<'a> {
@@ -51,9 +78,16 @@ pub struct Told<'a> {
     pub outputs: usize,
     /// The values, each behind its width.
     words: &'a [u64],
+    /// As [`abi::state::Tell`] has it.
+    number: u64,
 }
 
-impl Told<'_> {
+impl<'a> Told<'a> {
+    /// As what later ones are compared with it, if its repeats may be left out.
+    pub fn repeatable(&self) -> Option<Repeatable<'a>> {
+        Repeatable::of(self.number, self.words)
+    }
+
     /// Values that it comes with.
     pub fn args(&self) -> SmallVec<[Bits; 4]> {
         let (mut args, mut words) = (SmallVec::new(), self.words);
@@ -97,6 +131,7 @@ impl Scratch {
         let told = (outcome.status == status::TOLD).then(|| self.past.messages.records.of(packet));
         told.into_iter().flatten().filter_map(move |message| {
             let ([what, place, last], words) = message.split_first_chunk()?;
+            let number_of = *what;
             let what = match is_punt(*what) {
                 true => What::Punt {
                     reason: reason(*what),
@@ -106,7 +141,7 @@ impl Scratch {
                 },
                 false => What::Digest(DigestId(number(*what))),
             };
-            Some(Told { what, words, outputs: *place as u32 as usize })
+            Some(Told { what, words, outputs: *place as u32 as usize, number: number_of })
         })
     }
 
@@ -154,7 +189,8 @@ impl Gen<'_, '_> {
         self.tell((reason as u64) << 8, args, env)?;
         // What changes from here on changes behind it.
         self.set_known(self.unlaid, 1);
-        self.note_told(TOLD | PUNTED);
+        let bits = self.constant(TOLD | PUNTED);
+        self.note_told(bits);
         Ok(())
     }
 
@@ -162,23 +198,32 @@ impl Gen<'_, '_> {
         &mut self,
         digest: DigestId,
         args: &[Expr],
+        once: Option<u8>,
         env: Env<'_>,
     ) -> Result<(), Ended> {
-        self.tell(1 | u64::from(digest.0) << 8, args, env)?;
-        self.note_told(TOLD);
+        let about = once.map_or(0, |about| (1 + u64::from(about)) << ONCE);
+        let noted = self.tell(about | u64::from(digest.0) << 8 | 1, args, env)?;
+        let bits = match (noted, once) {
+            // One that is left out is as if there were none.
+            (Some(noted), Some(_)) => noted,
+            _ => self.constant(TOLD),
+        };
+        self.note_told(bits);
         Ok(())
     }
 
-    fn note_told(&mut self, bits: u64) {
+    fn note_told(&mut self, bits: Value) {
         let told = self.b.use_var(self.told);
-        let told = match self.known(told) {
-            Some(told) => self.constant(told | bits),
-            None => self.b.ins().bor_imm_u(told, bits as i64),
+        let told = match (self.known(told), self.known(bits)) {
+            (Some(told), Some(bits)) => self.constant(told | bits),
+            (Some(0), None) => bits,
+            _ => self.b.ins().bor(told, bits),
         };
         self.b.def_var(self.told, told);
     }
 
-    fn tell(&mut self, what: u64, args: &[Expr], env: Env<'_>) -> Result<(), Ended> {
+    /// What the function answers: 1, or 0 for a repeat that is left out.
+    fn tell(&mut self, what: u64, args: &[Expr], env: Env<'_>) -> Result<Option<Value>, Ended> {
         let mut values = Vec::new();
         for arg in args {
             values.push(self.value(arg, env)?);
@@ -209,8 +254,7 @@ impl Gen<'_, '_> {
             }
         };
         let (what, last) = (self.constant(what), self.b.use_var(self.last));
-        self.call_state(offset::STATE_TELL, &[what, place, last, room], false);
-        Ok(())
+        Ok(self.call_state(offset::STATE_TELL, &[what, place, last, room], true))
     }
 
     /// A table was looked up, with this answer; `node` if its number tells which.

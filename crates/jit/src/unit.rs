@@ -2,6 +2,7 @@
 //! lookups when the code runs.
 
 pub use crate::buckets::NO_ACTION;
+use crate::told::Repeatable;
 use classify::Hit;
 use interp::Color;
 use ir::{
@@ -132,6 +133,9 @@ pub trait State {
     fn write_register(&mut self, register: RegisterId, index: u32, value: &[u64]);
     /// A random number between two, both included, of the width of `lo`, for a packet of the burst by its number.
     fn random(&mut self, packet: usize, lo: &Bits, hi: &Bits) -> Bits;
+    /// A message that may be left out is the same as one sent a moment ago. If it is another one about the same, what was
+    /// sent is forgotten.
+    fn is_repeat(&mut self, message: &Repeatable<'_>) -> bool;
 }
 
 /// No services, no state: nothing happens, the answers are zero, or the least that may be.
@@ -147,6 +151,9 @@ impl State for NoServices {
     fn write_register(&mut self, _: RegisterId, _: u32, _: &[u64]) {}
     fn random(&mut self, _: usize, lo: &Bits, _: &Bits) -> Bits {
         lo.clone()
+    }
+    fn is_repeat(&mut self, _: &Repeatable<'_>) -> bool {
+        false
     }
 }
 

@@ -21,6 +21,7 @@ register wide: 200, 3
 register bit: 1, 5
 counter hits: 6
 digest learn(mac: 48, number: 32)
+digest again(about: 48, number: 32)
 table t { key std.in_port exact; actions x y z; default x }
 table u { key a ternary; actions z y; default z }
 block start { apply t hit next miss next }
@@ -51,10 +52,11 @@ const ASKS: [&str; 11] = [
 ];
 
 /// What is told the control side, or only counted.
-const TELLS: [&str; 5] = [
+const TELLS: [&str; 6] = [
     "punt action(b, a)",
     "punt table_miss",
     "digest learn(eth.src, b)",
+    "digest again(cast(48, std.in_port), b) once 1",
     "count hits(std.in_port)",
     "count hits(b)",
 ];

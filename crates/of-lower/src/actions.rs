@@ -12,8 +12,8 @@ use contract::ct::{flags, kind};
 use ir::{ActionCall, Bits, PuntReason};
 use openflow::{
     Action, Conntrack, CopyField, ElementName, FieldId, HashAlgorithm, Instruction, Learn,
-    LearnSource, LearnTarget, Match, MeterId, Nat, NatSide, PacketInReason, PortNo, Prerequisite,
-    SetField, Softflow, TableId, ToController, Zone,
+    LearnTarget, Match, MeterId, Nat, NatSide, PacketInReason, PortNo, Prerequisite, SetField,
+    Softflow, TableId, ToController, Zone,
 };
 use smallvec::SmallVec;
 use std::net::IpAddr;
@@ -37,7 +37,7 @@ impl Call {
     pub fn intern(self, interner: &mut Interner) -> ActionCall {
         let mut shape = self.shape;
         for step in &mut shape {
-            if let Step::Learn(at) | Step::LearnTold(at, _) = step
+            if let Step::Learn(at, _) | Step::LearnTold(at, _) = step
                 && let Some(learn) = self.learns.get(*at as usize)
             {
                 *at = interner.learn(learn);
@@ -50,7 +50,7 @@ impl Call {
     pub fn hold(&mut self, mut number: impl FnMut(&Arc<Learn>) -> u32) -> Vec<u32> {
         let mut held = Vec::new();
         for step in &mut self.shape {
-            if let Step::Learn(at) | Step::LearnTold(at, _) = step
+            if let Step::Learn(at, _) | Step::LearnTold(at, _) = step
                 && let Some(learn) = self.learns.get(*at as usize)
             {
                 *at = number(learn);
@@ -586,22 +586,22 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
             }
         }
         Action::Learn(learn) => {
-            let mut count = 0;
             for spec in &learn.specs {
                 if let LearnTarget::Load(to) = spec.to {
                     settable(to.field)?;
                 }
-                if let LearnSource::Field(of) = spec.from {
-                    count += 1;
-                    call.step(Step::LearnFrom(openflow::Bits { of, count: spec.bits }));
-                }
+            }
+            let (about, rest) = learn.values();
+            let count = about.len() + rest.len();
+            for value in about.iter().chain(&rest) {
+                call.step(Step::LearnFrom(*value));
             }
             if count > LEARN_VALUES {
                 return Err(LowerError::LearnValues { count, max: LEARN_VALUES });
             }
             let which = call.learns.len() as u32;
             call.step(match learn.result_dst {
-                None => Step::Learn(which),
+                None => Step::Learn(which, about.len() as u8),
                 Some(to) => {
                     settable(to.field)?;
                     Step::LearnTold(which, to)

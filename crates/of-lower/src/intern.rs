@@ -28,7 +28,7 @@ struct Slot {
 /// The `learn`s of a shape, each as often as it is there.
 fn learns(shape: &[Step]) -> impl Iterator<Item = u32> {
     shape.iter().filter_map(|step| match step {
-        Step::Learn(id) | Step::LearnTold(id, _) => Some(*id),
+        Step::Learn(id, _) | Step::LearnTold(id, _) => Some(*id),
         _ => None,
     })
 }

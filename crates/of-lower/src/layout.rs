@@ -151,8 +151,9 @@ pub struct Layout {
     /// The digest that an unknown source makes: vlan (12 bits, 0 untagged), address (48), port or bond
     /// (32), and whether the packet says where the source is: a gratuitous ARP (1).
     pub learn: DigestId,
-    /// The digest of `learn`: which one (32 bits), then [`LEARN_VALUES`] values of the packet.
-    pub learn_entry: DigestId,
+    /// The digests of `learn`, by how many values of the packet it takes: which one it is (32 bits), then the values, in the
+    /// order of [`Learn::values`](openflow::Learn::values).
+    pub learn_entries: [DigestId; LEARN_VALUES + 1],
     /// What says whether that entry may be learned: the same arguments; one bit.
     pub learn_admits: ServiceId,
     /// The digest of an entry with `fin_timeout` that saw a FIN or RST: its flow table (8 bits) and id (32).

@@ -82,7 +82,8 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
     let values: Vec<String> = (0..LEARN_VALUES).map(|i| format!("v{i}")).collect();
     let mut columns = vec![("learn", 32)];
     columns.extend(values.iter().map(|name| (name.as_str(), 128)));
-    let learn_entry = b.digest("learn_entry", &columns);
+    let learn_entries =
+        std::array::from_fn(|count| b.digest(&format!("learn_entry{count}"), &columns[..=count]));
     let learn_admits = b.service(admission::NAME, &columns, &admission::RESULTS, false);
     let fin_timeout = b.digest("fin_timeout", &[("table", 8), ("entry", 32)]);
     let ct = b.service(tracker::NAME, &tracker::ARGS, &tracker::RESULTS, false);
@@ -109,6 +110,7 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
     let digest = |arp| Op::Digest {
         digest: learn,
         args: vec![vlan(), Expr::Field(h.eth_src), h.bundle(), arp],
+        once: None,
     };
     let arp = match h.bonds.as_ref().is_some_and(|bonds| bonds.by_source) {
         true => bond::is_gratuitous(&h),
@@ -250,7 +252,7 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
         normal_dst,
         first_conjunctive,
         learn,
-        learn_entry,
+        learn_entries,
         learn_admits,
         fin_timeout,
         ct,

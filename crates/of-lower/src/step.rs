@@ -10,7 +10,8 @@ use super::layout::{LEARN_VALUES, Layout};
 use super::ops;
 use super::slots::{Kind, field_bit};
 use ir::{
-    Action, BinaryOp, BlockId, DropReason, Expr, FieldRef, Guise, Op, Param, PuntReason, TableId,
+    Action, BinaryOp, BlockId, DigestId, DropReason, Expr, FieldRef, Guise, Op, Param, PuntReason,
+    TableId,
 };
 use openflow::{Bits, BundleAlgorithm, FieldId, HashAlgorithm, HashFields, PortNo, Subfield};
 use smallvec::SmallVec;
@@ -145,8 +146,9 @@ pub enum Step {
     MultipathDrawn(HashFields, Bits),
     /// A value of the packet for the [`Step::Learn`] that follows.
     LearnFrom(Bits),
-    /// Tells of a packet that an entry is to be learned from: by which `learn`.
-    Learn(u32),
+    /// Tells of a packet that an entry is to be learned from: by which `learn`, and how many of the values say which entry it
+    /// is.
+    Learn(u32, u8),
     /// The same; one bit, whether it is or will be there, or a limit forbids it.
     LearnTold(u32, Subfield),
     /// Tells of a TCP FIN or RST that the entry saw, which is of this table: its id 32.
@@ -253,12 +255,12 @@ impl Build<'_> {
         Expr::Param(self.params.len() as u32 - 1)
     }
 
-    /// Which `learn` it is, and the packet's values for it.
-    fn learned(&mut self, which: u32) -> Vec<Expr> {
+    /// The digest of a `learn`, how many of its values say which entry it is about, and all of them: the number of the `learn`
+    /// and the packet's, of which so many are for the entry's match.
+    fn learned(&mut self, which: u32, about: u8) -> (DigestId, u8, Vec<Expr>) {
         let mut args = vec![Expr::int(which.into(), 32)];
         args.append(&mut self.learned);
-        args.resize(1 + LEARN_VALUES, Expr::int(0, 128));
-        args
+        (self.layout.learn_entries[args.len() - 1], 1 + about, args)
     }
 
     /// The port by which a lookup sees the packet: it reads it by what actions made of it.
@@ -514,21 +516,24 @@ impl Build<'_> {
                 self.learned.push(fields::read_bits(h, of, count).cast(128));
                 Vec::new()
             }
-            Step::Learn(which) => {
-                let args = self.learned(which);
-                vec![Op::Digest { digest: layout.learn_entry, args }]
+            Step::Learn(which, about) => {
+                let (digest, once, args) = self.learned(which, about);
+                vec![Op::Digest { digest, args, once: Some(once) }]
             }
             Step::LearnTold(which, to) => {
-                let args = self.learned(which);
+                let (digest, _, args) = self.learned(which, 0);
                 let (service, results) = (layout.learn_admits, vec![h.learnt]);
-                let asked = Op::Service { service, args: args.clone(), results };
-                let mut all = vec![asked, Op::Digest { digest: layout.learn_entry, args }];
+                let mut asked = args.clone();
+                asked.resize(1 + LEARN_VALUES, Expr::int(0, 128));
+                let asked = Op::Service { service, args: asked, results };
+                // It is told each time: whoever was asked waits for it.
+                let mut all = vec![asked, Op::Digest { digest, args, once: None }];
                 all.extend(fields::write_bits(h, to, 1, Expr::meta(h.learnt)));
                 all
             }
             Step::FinTimeout(table) => {
                 let args = vec![Expr::int(table.into(), 8), self.param("entry", 32)];
-                let told = Op::Digest { digest: layout.fin_timeout, args };
+                let told = Op::Digest { digest: layout.fin_timeout, args, once: None };
                 vec![ops::when(ops::ends_connection(h), vec![told])]
             }
             Step::EnsureVlan => vec![ops::ensure_vlan(h)],
@@ -769,7 +774,7 @@ fn word(step: &Step, out: &mut String) {
         Step::LearnTold(which, to) => {
             write!(out, "learn_{which}_told_{}_{}", to.field, to.offset)
         }
-        Step::Learn(which) => write!(out, "learn_{which}"),
+        Step::Learn(which, about) => write!(out, "learn_{which}_{about}"),
         Step::Bundle(fields, algorithm, members, to) => {
             let name = format!("{fields:?}_{algorithm:?}").to_lowercase();
             let _ = write!(out, "bundle_{name}_{members}");

@@ -109,7 +109,8 @@ impl Agent {
         switch.services().admission().set_judge(admission.clone());
         let synchronised = config.synchronised.clone();
         let stores = Stores {
-            flows: FlowTables::new(layout.tables).told_to(admission.clone()),
+            flows: FlowTables::new(layout.tables)
+                .told_to(admission.clone(), switch.forgotten().clone()),
             conjunctions: Conjunctions::default(),
             tables: TableConfigs::new(layout.tables, config.entries_max())
                 .synchronised(&synchronised),
@@ -119,7 +120,7 @@ impl Agent {
             ports: Ports::default(),
         };
         let mut agent = Agent {
-            stage: Stage::new(layout.clone(), admission),
+            stage: Stage::new(layout.clone(), admission, switch.forgotten().clone()),
             env: Env { switch, config, layout },
             stores,
             emergency: Emergency::default(),
@@ -372,15 +373,19 @@ impl Agent {
                 let event = self.packet_in(punt);
                 self.outbox.extend(event);
             }
-            switch::Message::Digest { digest, args } if digest == self.env.layout.learn => {
+            switch::Message::Digest { digest, args, .. } if digest == self.env.layout.learn => {
                 self.stations.learn(&self.env, &mut self.stage, &args);
                 self.hurries = true;
             }
-            switch::Message::Digest { digest, args } if digest == self.env.layout.learn_entry => {
-                self.learn_entry(&args);
+            switch::Message::Digest { digest, args, place }
+                if self.env.layout.learn_entries.contains(&digest) =>
+            {
+                self.learn_entry(&args, place);
                 self.hurries = true;
             }
-            switch::Message::Digest { digest, args } if digest == self.env.layout.fin_timeout => {
+            switch::Message::Digest { digest, args, .. }
+                if digest == self.env.layout.fin_timeout =>
+            {
                 self.transaction(None).fin_seen(&args);
             }
             switch::Message::Digest { digest, .. } => {

@@ -14,12 +14,14 @@ use crate::admission::Admission;
 pub use crate::flow::{Filter, Flow, FlowKey};
 use crate::observer::Observer;
 use crate::observers::Observers;
+use crate::relearning::Learned;
 use crate::sizes::flow_bytes;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use openflow::Match;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use switch::{Forgotten, Place};
 
 #[derive(Debug, Default)]
 struct Table {
@@ -112,8 +114,13 @@ impl FlowTables {
 
     /// The same, which tells of entries that come and go.
     #[must_use]
-    pub(crate) fn told_to(self, admission: Arc<Admission>) -> FlowTables {
-        let observers = Observers { admission, ..self.observers };
+    pub(crate) fn told_to(
+        self,
+        admission: Arc<Admission>,
+        forgotten: Arc<Forgotten>,
+    ) -> FlowTables {
+        let learned = Learned::new(forgotten);
+        let observers = Observers { admission, learned, ..self.observers };
         FlowTables { observers, ..self }
     }
 
@@ -219,6 +226,11 @@ impl FlowTables {
     /// The entries with a stat-trigger.
     pub(crate) fn triggered(&self) -> &BTreeSet<FlowKey> {
         self.observers.triggered.keys()
+    }
+
+    /// An entry is there as workers told of it.
+    pub(crate) fn learned(&mut self, key: FlowKey, place: Place) {
+        self.observers.learned.told(key, place);
     }
 
     /// Tables and cookies of learned entries that are to go, as nothing is left that learns such.

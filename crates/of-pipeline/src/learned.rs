@@ -20,14 +20,20 @@ fn port(value: u128) -> PortNo {
     }
 }
 
-/// The entry that a `learn` makes of these values, one for each part that is taken of the packet.
+/// The entry that a `learn` makes of these values, in the order of [`Learn::values`].
 pub(crate) fn entry(learn: &Learn, mut values: impl Iterator<Item = u128>) -> FlowMod {
+    let (matched, _) = learn.values();
+    let matched: Vec<u128> = values.by_ref().take(matched.len()).collect();
+    let mut matched = matched.into_iter();
     let mut matching = Match::new();
     let mut actions = Vec::new();
     for spec in &learn.specs {
         let value = match spec.from {
             LearnSource::Value(value) => value,
-            LearnSource::Field(_) => values.next().unwrap_or(0),
+            LearnSource::Field(_) => match spec.to {
+                LearnTarget::Match(_) => matched.next().unwrap_or(0),
+                _ => values.next().unwrap_or(0),
+            },
         } & ones(spec.bits);
         match spec.to {
             LearnTarget::Match(to) => {
@@ -117,6 +123,8 @@ fn match_several(matching: &mut Match, field: FieldId, value: u128, mask: u128) 
 /// What became of `learn`s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Learning {
+    /// Messages of packets that entries are to be learned from, since the agent took charge.
+    pub messages: u64,
     /// Entries that were not learned, since the agent took charge.
     pub refused: u64,
     /// How many of them were told of in the log, and when it was last written.

@@ -4,6 +4,9 @@
 //! ([`Agent::poll`]), as a controller's add would make it: packets that come before it is there do
 //! not find it. An entry that is there already is added anew at most every [`REFRESH_NS`], so that
 //! its timeouts begin anew while packets keep coming, and its counters stay.
+//!
+//! A worker tells of an entry once, and then again after a while ([`switch::Forgotten`]). It tells at once if the entry has
+//! gone or changed, which [`Learned`](crate::relearning::Learned) sees.
 
 use crate::agent::Agent;
 use crate::flow::{FlowKey, fin_timeout, lists, timeout_ns};
@@ -12,8 +15,9 @@ use crate::stage::Batch;
 use crate::transaction::{Change, Transaction};
 use ir::{Bits, EntryId, Update};
 use of_lower::conjunctive;
-use openflow::{Action, FlowMod, FlowModCommand, Instructions, Match, TableId};
+use openflow::{Action, FlowMod, FlowModCommand, Instructions, Learn, Match, TableId};
 use std::sync::Arc;
+use switch::Place;
 
 /// An entry that has been there for so long is added anew.
 const REFRESH_NS: u64 = 500_000_000;
@@ -25,11 +29,25 @@ impl Agent {
     }
 
     /// A digest came: an entry is to be learned.
-    pub(crate) fn learn_entry(&mut self, args: &[Bits]) {
+    pub(crate) fn learn_entry(&mut self, args: &[Bits], place: Option<Place>) {
+        self.learning.messages += 1;
         let which = args.first().map_or(0, Bits::low_u64) as u32;
         // A digest may be older than the entry's removal that asked for it.
         let Some(learn) = self.stage.learn_of(which).cloned() else { return };
         let request = entry(&learn, args[1..].iter().map(Bits::low_u128));
+        let (priority, matching) = (request.priority, request.matching.clone());
+        self.learn(&learn, request);
+        // While it is there as it is, workers need not tell of it again.
+        let table = learn.table_id.0;
+        if let Some(place) = place
+            && let Some(key) = self.stores.flows.find_strict(table, priority, &matching)
+        {
+            self.stores.flows.learned(key, place);
+        }
+    }
+
+    /// An entry is to be there.
+    fn learn(&mut self, learn: &Learn, request: FlowMod) {
         let table = learn.table_id.0;
         let known = self.stores.flows.find_strict(table, request.priority, &request.matching);
         let admission = self.stage.admission().clone();
@@ -39,10 +57,10 @@ impl Agent {
             let timed = flow.idle_timeout != 0 || flow.hard_timeout != 0;
             let old = self.env.switch.now_ns().saturating_sub(flow.created_ns) >= REFRESH_NS;
             if same && !(timed && old) {
-                return admission.settle(&learn, &request);
+                return admission.settle(learn, &request);
             }
         }
-        if learn.limit != 0 && !same && !admission.promised(&learn, &request) {
+        if learn.limit != 0 && !same && !admission.promised(learn, &request) {
             // Who was told that it will not be there is taken at the word.
             if learn.result_dst.is_some() {
                 let why = format!("the limit of {} entries was reached", learn.limit);
@@ -57,7 +75,7 @@ impl Agent {
         }
         let asked = learn.result_dst.is_some().then(|| request.clone());
         if let Err(refusal) = self.transaction(None).apply(Change::Flow(request)) {
-            asked.iter().for_each(|request| admission.settle(&learn, request));
+            asked.iter().for_each(|request| admission.settle(learn, request));
             let why = refusal.to_string();
             self.learning.refuse(&self.env.switch, table, learn.cookie, &why);
         }

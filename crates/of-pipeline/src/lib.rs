@@ -14,7 +14,7 @@
 //! | `transaction` | requests applied to the stores: one, or those of a bundle |
 //! | `flow_mod`, `group_mod`, `meter_mod`, `port_mod`, `packet_out` | what each kind of request does |
 //! | `entries` | how flow entries come, change and go |
-//! | `observers` | what follows entries that come and go: `users`, `orphans`, `admission`, `trigger` |
+//! | `observers` | what follows entries that come and go: `users`, `orphans`, `admission`, `trigger`, `relearning` |
 //! | `conjunction`, `reflection` | entries that stand beside others: choices, and those of synchronised tables |
 //! | `stage` | updates of the switch, all or none |
 //! | [`bundle`] | requests that happen together |
@@ -76,6 +76,7 @@ pub mod ports;
 mod punt;
 mod reflection;
 pub mod refusal;
+mod relearning;
 mod removed;
 mod settings;
 mod sizes;

@@ -4,6 +4,7 @@ use crate::admission::Admission;
 use crate::flow::{Flow, FlowKey};
 use crate::observer::Observer;
 use crate::orphans::Orphans;
+use crate::relearning::Learned;
 use crate::trigger::Triggered;
 use crate::users::Users;
 use std::sync::Arc;
@@ -15,12 +16,13 @@ pub(crate) struct Observers {
     pub(crate) orphans: Orphans,
     pub(crate) triggered: Triggered,
     pub(crate) admission: Arc<Admission>,
+    pub(crate) learned: Learned,
 }
 
 impl Observers {
-    fn all(&mut self) -> [&mut dyn Observer; 4] {
-        let Observers { users, orphans, triggered, admission } = self;
-        [users, orphans, triggered, admission]
+    fn all(&mut self) -> [&mut dyn Observer; 5] {
+        let Observers { users, orphans, triggered, admission, learned } = self;
+        [users, orphans, triggered, admission, learned]
     }
 }
 

@@ -11,13 +11,14 @@
 use crate::admission::Admission;
 use crate::flow::{Flow, FlowKey};
 use crate::refusal::Refusal;
+use crate::relearning::Numbers;
 use ir::{ActionCall, ActionId, CounterId, EntryId, Update};
 use of_lower::{Call, Interner, Layout};
 use openflow::{ErrorCode, FlowRemovedReason, Learn, PortConfig};
 use std::mem::take;
 use std::ops::Deref;
 use std::sync::Arc;
-use switch::{Injection, Switch};
+use switch::{Forgotten, Injection, Switch};
 
 /// The actions in use and, while a bundle is under way, what its requests committed.
 pub(crate) struct Stage {
@@ -60,8 +61,13 @@ impl Deref for Stage {
 
 impl Stage {
     /// No bundle is under way, and no action is in use. `admission` follows the `learn`s in use.
-    pub(crate) fn new(layout: Arc<Layout>, admission: Arc<Admission>) -> Stage {
-        let interner = Interner::new(layout).told_to(admission.clone());
+    pub(crate) fn new(
+        layout: Arc<Layout>,
+        admission: Arc<Admission>,
+        forgotten: Arc<Forgotten>,
+    ) -> Stage {
+        let learners = Numbers { others: admission.clone(), forgotten };
+        let interner = Interner::new(layout).told_to(Arc::new(learners));
         Stage { interner, admission, staged: None }
     }
 

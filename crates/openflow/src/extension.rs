@@ -103,6 +103,22 @@ pub struct Learn {
     pub specs: Vec<LearnSpec>,
 }
 
+impl Learn {
+    /// The parts of a packet that it takes: those that the entry matches, and those that it loads or outputs to, each in the
+    /// order of the specs. The first ones say which entry it is.
+    pub fn values(&self) -> (Vec<Bits>, Vec<Bits>) {
+        let (mut matched, mut others) = (Vec::new(), Vec::new());
+        for spec in &self.specs {
+            if let LearnSource::Field(of) = spec.from {
+                let is_matched = matches!(spec.to, LearnTarget::Match(_));
+                let list = if is_matched { &mut matched } else { &mut others };
+                list.push(Bits { of, count: spec.bits });
+            }
+        }
+        (matched, others)
+    }
+}
+
 impl Default for Learn {
     /// As `learn()` says it.
     fn default() -> Learn {

@@ -519,7 +519,7 @@ impl Device {
 
     /// A message of the switch: a digest.
     pub fn switch_message(&self, message: Message) {
-        let Message::Digest { digest, args } = message else { return };
+        let Message::Digest { digest, args, .. } = message else { return };
         let list = {
             let mut program = lock(&self.program);
             let now_ns = self.switch.now_ns();

@@ -37,6 +37,7 @@ pub use datapath::capture::{Captured, Filter as CaptureFilter, Record as Capture
 pub use datapath::engine::TableExplanation;
 pub use datapath::punt::{Caller, Message, Punt};
 pub use datapath::queues;
+pub use datapath::repeats::{Forgotten, Place};
 pub use datapath::tally::{Counted, Ran};
 pub use datapath::worker::Injection;
 pub use expiry::{Expired, Reason};

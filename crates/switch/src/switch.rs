@@ -28,6 +28,7 @@ use datapath::engine::{Engine, Scratch, TableExplanation};
 use datapath::ports::{PortCounters, PortShared, PortTable};
 use datapath::publish::Publisher;
 use datapath::punt::{Message, PuntReceiver};
+use datapath::repeats::Forgotten;
 use datapath::replica::InterpEngine;
 use datapath::services::Services;
 use datapath::tally::Counted;
@@ -777,6 +778,11 @@ impl Switch {
     /// and punted those that ended there. Those sent are counted at the ports they left by.
     pub fn injected(&self) -> PortCounters {
         self.inner.injected.counters()
+    }
+
+    /// Makes workers forget what they sent, so that they send repeats of it again.
+    pub fn forgotten(&self) -> &Arc<Forgotten> {
+        self.inner.punts.forgotten()
     }
 
     /// The next punted packet or digest, waiting for it at most so long.

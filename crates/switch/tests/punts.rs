@@ -119,7 +119,7 @@ fn tells_its_port() -> Arc<Program> {
     let start = b.state("start");
     b.set_state(start, vec![], Transition::Accept);
     let one = b.block("one");
-    let tell = Op::Digest { digest: came, args: vec![Expr::meta(intrinsic::IN_PORT)] };
+    let tell = Op::Digest { digest: came, args: vec![Expr::meta(intrinsic::IN_PORT)], once: None };
     b.set_block(one, vec![tell, Op::Drop(DropReason::Action)], Terminator::Exit);
     Arc::new(b.finish())
 }

@@ -126,7 +126,7 @@ fn idle(host: &mut Host) -> Vec<(String, u32)> {
 
 fn log(switch: &Switch, message: &switch::Message) {
     match message {
-        switch::Message::Digest { digest, args } => {
+        switch::Message::Digest { digest, args, .. } => {
             let name = switch
                 .with_pipeline(|p| p.program().digests.get(digest.index()).map(|d| d.name.clone()));
             let values: Vec<String> = args.iter().map(::p4::control::value::show).collect();

@@ -13,6 +13,7 @@ use crate::engine::Scratch;
 use crate::ports::PortShared;
 use crate::publish::{Publisher, Reader};
 use crate::punt::PuntRing;
+use crate::repeats::Repeats;
 use crate::services::{Services, StartPoint};
 use crate::sink::Notes;
 use crate::tally::Reason;
@@ -65,6 +66,7 @@ impl Lane {
             scratch: Scratch::default(),
             counters: config.counters,
             random: Prng::new(config.seed),
+            repeats: Repeats::new(config.ring.forgotten().clone()),
             punts: config.ring,
             notes: Notes::default(),
             fallback: Fallback::default(),

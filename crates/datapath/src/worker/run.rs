@@ -12,6 +12,7 @@ use crate::notify::{hold_back, notify};
 use crate::ports::PortShared;
 use crate::publish::Reader;
 use crate::punt::PuntRing;
+use crate::repeats::Repeats;
 use crate::services::{Services, StartPoint};
 use crate::sink::{Collector, Notes, edit};
 use crate::tally::Reason;
@@ -52,6 +53,7 @@ pub(super) struct Run {
     pub(super) counters: WorkerCounters,
     pub(super) random: Prng,
     pub(super) punts: PuntRing,
+    pub(super) repeats: Repeats,
     /// What the packet at hand sends.
     pub(super) notes: Notes,
     pub(super) fallback: Fallback,
@@ -83,7 +85,8 @@ impl Run {
         let mut serving = self.services.serve(csums, now_ns).marked(marks);
         let (state, counters) = (held.forward.state(), &self.counters);
         let outside = (&mut serving as &mut _, &mut self.random as &mut _);
-        let mut counts = Counts::new(self.index, state, counters, outside, live, now_ns);
+        let mut counts =
+            Counts::new(self.index, state, counters, outside, live, now_ns).once(&mut self.repeats);
         held.forward.burst(&mut self.scratch, packets, &mut counts, now_ns);
         held.forward.tally().count_given(self.index, packets.len());
     }
@@ -328,10 +331,11 @@ impl Run {
     ) {
         let (in_port, csum) = (frame.rx_port, frame.offload.csum);
         let (buffer, start, len) = frame.parts_mut();
-        let input = &buffer[start..start + len];
-        let received = (input, in_port, csum);
+        let place = (&*buffer, start, len);
+        let received = (&buffer[start..start + len], in_port, csum);
         let mut collector = Collector::new(&mut self.notes, received, &self.punts, now_ns);
-        notify(&self.scratch.code, at, outcome, (buffer, start, len), &mut collector);
+        let code = &self.scratch.code;
+        notify(code, at, outcome, place, &mut collector, &mut self.repeats, now_ns);
         let notified = collector.count(from.cell(self.index));
         if !self.watch.is_off() {
             self.watch.note_notified(&notified);

@@ -503,7 +503,12 @@ impl<'a> Names<'a> {
                 let digest = lookup(c, "digest", find, list.iter().map(|h| &*h.name))?;
                 let widths: Vec<u32> =
                     list[digest.index()].fields.iter().map(|f| f.width).collect();
-                Op::Digest { digest, args: self.args(c, &widths)? }
+                let args = self.args(c, &widths)?;
+                let once = match c.eat_word("once") {
+                    true => Some(c.number("how many values say what it is about", 8)? as u8),
+                    false => None,
+                };
+                Op::Digest { digest, args, once }
             }
             "service" => {
                 let list = &self.program.services;

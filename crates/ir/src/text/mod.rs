@@ -63,7 +63,7 @@
 //!            | "output" expr | "group" expr | "clone" BLOCK ["ingress"]
 //!            | "call" BLOCK "until" BLOCK [ "site" N ] [ "in_port" expr { "column" N expr } "at" { TABLE } ]
 //!            | "resubmit" { META } | "recirculate" { META }
-//!            | "punt" REASON [ "(" exprs ")" ] | "digest" DIGEST "(" exprs ")"
+//!            | "punt" REASON [ "(" exprs ")" ] | "digest" DIGEST "(" exprs ")" [ "once" N ]
 //!            | "service" SERVICE "(" exprs ")" [ "->" META { "," META } ]
 //!            | "meter" expr "->" FIELD "," FIELD | "count" COUNTER "(" expr ")"
 //!            | "if" expr body [ "else" ( body | "if" ... ) ]

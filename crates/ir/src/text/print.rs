@@ -354,7 +354,7 @@ impl<'a> Printer<'a> {
             Op::Punt { reason, args } => {
                 format!("punt {}({})", reason.word(), self.exprs(args))
             }
-            Op::Digest { digest, args } => {
+            Op::Digest { digest, args, once } => {
                 let d = self.p.digests.get(digest.index());
                 let fields = d.map_or(&[][..], |d| &d.fields);
                 let args: Vec<String> = args
@@ -363,7 +363,8 @@ impl<'a> Printer<'a> {
                     .map(|(i, e)| self.expr(e, fields.get(i).map(|f| f.width)))
                     .collect();
                 let d = d.map_or_else(|| digest.to_string(), |d| name(&d.name));
-                format!("digest {d}({})", args.join(", "))
+                let once = once.map(|about| format!(" once {about}")).unwrap_or_default();
+                format!("digest {d}({}){once}", args.join(", "))
             }
             Op::Service { service, args, results } => {
                 let s = self.p.services.get(service.index());

@@ -439,7 +439,7 @@ impl<'a> Scope<'a> {
             }
             Op::Resubmit { keep } | Op::Recirculate { keep } => self.kept(keep),
             Op::Punt { args, .. } => args.iter().try_for_each(|e| self.expr(e).map(drop)),
-            Op::Digest { digest, args } => {
+            Op::Digest { digest, args, once } => {
                 let n = self.program.digests.len();
                 let Some(d) = self.program.digests.get(digest.index()) else {
                     let text = format!("there is no {digest}; there are {n} digests");
@@ -447,6 +447,10 @@ impl<'a> Scope<'a> {
                 };
                 let (have, want) = (args.len(), d.fields.len());
                 ensure!(have == want, A2, "digest {} has {want} fields, {have} given", d.name);
+                if let Some(about) = once {
+                    let fits = usize::from(*about) <= want;
+                    ensure!(fits, A2, "digest {} has {want} fields, `once` names {about}", d.name);
+                }
                 for (e, f) in args.iter().zip(&d.fields) {
                     let have = self.expr(e)?;
                     ensure!(

@@ -248,7 +248,7 @@ fn references() {
         Op::PushFront(StackId(9), 1),
         Op::Clone { block: BlockId(9), copy: crate::op::Copy::Ingress },
         Op::Goto(BlockId(9)),
-        Op::Digest { digest: DigestId(9), args: vec![] },
+        Op::Digest { digest: DigestId(9), args: vec![], once: None },
         Op::Service { service: ServiceId(9), args: vec![], results: vec![] },
         Op::Count { counter: 9, index: int(0, 32) },
         Op::RegisterRead { field: M, register: RegisterId(9), index: int(0, 32) },
@@ -420,8 +420,10 @@ fn actions_tables_blocks() {
     breaks(Rule::A1, |p| {
         p.tables[0].default = ActionCall::with(ActionId(0), [bits(1, 16)]);
     });
-    action_breaks(Rule::A2, Op::Digest { digest: DigestId(0), args: vec![] });
-    action_breaks(Rule::A2, Op::Digest { digest: DigestId(0), args: vec![int(1, 8)] });
+    action_breaks(Rule::A2, Op::Digest { digest: DigestId(0), args: vec![], once: None });
+    let one = |once| Op::Digest { digest: DigestId(0), args: vec![int(1, 8)], once };
+    action_breaks(Rule::A2, one(None));
+    action_breaks(Rule::A2, one(Some(2)));
     breaks(Rule::N1, |p| p.services.push(p.services[0].clone()));
     breaks(Rule::W1, |p| p.services[0].results[0].width = 0);
     let call = |args, results: &[u32]| {

@@ -1,8 +1,9 @@
-//! `learn` with `result_dst`: a packet knows what came of what it wanted to be learned.
+//! `learn` with `result_dst`: a packet knows what came of what it wanted to be learned. And `learn` without it: an entry is told
+//! of once, and again as it goes or changes.
 
 use super::bed::*;
 use openflow::syntax::{Context, parse_flow};
-use openflow::{FlowMod, Match, TableId, Version};
+use openflow::{FlowMod, FlowModCommand, Match, TableId, Version};
 use switch::EngineKind;
 
 fn flow(line: &str) -> FlowMod {
@@ -109,4 +110,68 @@ fn what_must_not_be_written_is_no_place_for_a_result() {
     let line = LEARN.replace("NXM_NX_REG0[0]", "NXM_NX_CT_STATE[0]");
     assert!(parse_flow(&line, &Context::new(Version::V15)).is_err());
     bed.ok(flow(LEARN));
+}
+
+/// Learns where a station is, and drops what comes from it.
+const STATION: &str = "table=0 actions=learn(table=6,cookie=7,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],\
+    NXM_OF_VLAN_TCI[],output:NXM_OF_IN_PORT[])";
+
+/// The station is learned at this port, and nothing else is.
+fn is_at(bed: &Bed, port: u32) -> bool {
+    let at = format!("PortNo({port})");
+    let mut flows = bed.agent.flows().iter(6);
+    let first = flows.next().map(|(_, flow)| format!("{:?}", flow.instructions));
+    first.is_some_and(|instructions| instructions.contains(&at)) && flows.next().is_none()
+}
+
+#[test]
+fn an_entry_is_told_of_once_for_many_packets() {
+    let mut bed = Bed::new(3);
+    bed.ok(flow(STATION));
+    for _ in 0..1000 {
+        bed.send(1, &frame(1, 0x21));
+    }
+    bed.until("it is learned", |bed| is_at(bed, 1));
+    bed.send(1, &frame(1, 0x22));
+    bed.until("all have come", |bed| bed.agent.flows().len(6) == 2);
+    // Else those would have to come an eighth of a second apart.
+    let messages = bed.agent.learning().messages;
+    assert!((2..500).contains(&messages), "{messages} of 1,001");
+}
+
+/// One packet each time: nothing waits for what was told to get old.
+#[test]
+fn an_entry_is_told_of_again_at_once_as_it_goes_or_changes() {
+    each(&[STATION], |bed| {
+        let came = |bed: &mut Bed, port: usize| {
+            bed.send(port, &frame(1, 0x21));
+            bed.until("it is learned", |bed| is_at(bed, port as u32));
+        };
+        came(bed, 1);
+        // There and back.
+        for port in [2, 1, 3, 1] {
+            came(bed, port);
+        }
+        // The controller deletes it.
+        bed.ok(FlowMod { table_id: TableId(6), ..delete(Match::new()) });
+        assert_eq!(bed.agent.flows().len(6), 0);
+        came(bed, 1);
+        // The controller changes it.
+        let command = FlowModCommand::Modify;
+        let other = FlowMod { table_id: TableId(6), command, ..flow("actions=output:3") };
+        bed.ok(other);
+        assert!(is_at(bed, 3));
+        came(bed, 1);
+        // Another one learns from it.
+        bed.ok(FlowMod { table_id: TableId(0), ..delete(Match::new()) });
+        bed.ok(flow(&STATION.replace("table=6", "table=7")));
+        bed.send(1, &frame(1, 0x21));
+        bed.until("the other table has it", |bed| bed.agent.flows().len(7) == 1);
+        // And both.
+        bed.ok(flow(&STATION.replace("table=0", "table=0,priority=9,in_port=2")));
+        bed.send(2, &frame(1, 0x21));
+        bed.until("it moved", |bed| is_at(bed, 2));
+        bed.send(1, &frame(1, 0x21));
+        bed.until("the other table keeps it", |bed| bed.agent.flows().len(7) == 1);
+    });
 }

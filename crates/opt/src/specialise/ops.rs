@@ -170,9 +170,9 @@ impl Flow<'_> {
                 let values = values.iter().map(|e| self.simplified(e, state, args)).collect();
                 Op::Punt { reason: *reason, args: values }
             }),
-            Op::Digest { digest, args: values } => build.then(|| {
+            Op::Digest { digest, args: values, once } => build.then(|| {
                 let values = values.iter().map(|e| self.simplified(e, state, args)).collect();
-                Op::Digest { digest: *digest, args: values }
+                Op::Digest { digest: *digest, args: values, once: *once }
             }),
             Op::Service { service, args: values, results } => {
                 let new = build.then(|| Op::Service {

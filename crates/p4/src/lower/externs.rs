@@ -181,7 +181,11 @@ impl Lower<'_> {
                     flat.iter().enumerate().map(|(i, (_, w))| (format!("f{i}"), *w)).collect();
                 let list: Vec<(&str, u32)> = fields.iter().map(|(n, w)| (n.as_str(), *w)).collect();
                 let digest = self.b.digest(&name, &list);
-                self.op(Op::Digest { digest, args: flat.into_iter().map(|(e, _)| e).collect() });
+                self.op(Op::Digest {
+                    digest,
+                    args: flat.into_iter().map(|(e, _)| e).collect(),
+                    once: None,
+                });
                 Ok(V::Void)
             }
             "hash" => {

@@ -263,7 +263,10 @@ impl Shaped {
                 };
                 (vec![("port", 32)], vec![punt, Op::Assign(meta(n.port), p(0))])
             }
-            6 => (vec![], vec![Op::Digest { digest: n.digest, args: vec![mac(), in_port()] }]),
+            6 => {
+                let (args, once) = (vec![mac(), in_port()], r.one_in(2).then_some(1));
+                (vec![], vec![Op::Digest { digest: n.digest, args, once }])
+            }
             7 => {
                 let copy = r.pick(&[Copy::Current, Copy::Ingress]);
                 let block = r.pick(&[n.egress, n.end]);
