@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `--pipelines N` | ends after so many pipelines |
 //! | `--packets-per N` | packets for each pipeline; 1000 |
+//! | `--slower N` | changes come N times as seldom, so that more packets see what was compiled; 1 |
 //! | `--seconds N` | ends after so long |
 //! | `--seed N` | the first pipeline's seed; the others follow it |
 //! | `--engine jit\|interp` | what is tested |
@@ -45,6 +46,7 @@ struct Options {
     pipelines: u64,
     packets_max: u64,
     packets: usize,
+    slower: usize,
     seconds: u64,
     seed: u64,
     subjects: Vec<Subject>,
@@ -65,6 +67,7 @@ fn options() -> Result<Options, String> {
         pipelines: u64::MAX,
         packets_max: u64::MAX,
         packets: 1000,
+        slower: 1,
         seconds: u64::MAX,
         seed: 1,
         subjects: Vec::new(),
@@ -83,6 +86,7 @@ fn options() -> Result<Options, String> {
         match option.as_str() {
             "--pipelines" => o.pipelines = number(&option, &value)?,
             "--packets-per" => o.packets = number(&option, &value)?,
+            "--slower" => o.slower = number(&option, &value)?,
             "--packets" => o.packets_max = number(&option, &value)?,
             "--p4" => folders.push(PathBuf::from(value)),
             "--seconds" => o.seconds = number(&option, &value)?,
@@ -150,7 +154,7 @@ impl Work {
             let kind = o.kind.unwrap_or_else(|| Kind::of(number));
             // Each engine takes a round of all kinds.
             let subject = &o.subjects[(number / Kind::ROUND) as usize % o.subjects.len()];
-            let case = Source::new(kind, seed).case(o.packets);
+            let case = Source::new(kind, seed).slow_case(o.packets, o.slower);
             let beside = o.race > 0 && number % o.race == o.race - 1;
             let result = match beside {
                 false => run(&case, subject, &mut buffers).map_err(|how| Box::new((case, *how))),

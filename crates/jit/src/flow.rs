@@ -461,6 +461,7 @@ impl Analysis<'_> {
                         let mut copy = may.clone();
                         self.ops(body, &mut copy);
                         may.output |= copy.output;
+                        may.told |= copy.told;
                     }
                     self.origin.set(origin);
                     self.groups.set(groups);

@@ -22,6 +22,7 @@ register bit: 1, 5
 counter hits: 6
 digest learn(mac: 48, number: 32)
 digest again(about: 48, number: 32)
+action tell(number: 8) { digest learn(eth.src, cast(32, number)); count hits(cast(32, number)) }
 table t { key std.in_port exact; actions x y z; default x }
 table u { key a ternary; actions z y; default z }
 block start { apply t hit next miss next }
@@ -34,6 +35,10 @@ entry t 1 => x
 entry t 2 => y
 entry t 3 => z
 entry u 1 &&& 1 priority=2 => y
+group 1 all {
+  bucket => tell(3)
+  bucket => tell(4)
+}
 ";
 
 /// What asks or changes state.
@@ -52,9 +57,10 @@ const ASKS: [&str; 11] = [
 ];
 
 /// What is told the control side, or only counted.
-const TELLS: [&str; 6] = [
+const TELLS: [&str; 7] = [
     "punt action(b, a)",
     "punt table_miss",
+    "group 1",
     "digest learn(eth.src, b)",
     "digest again(cast(48, std.in_port), b) once 1",
     "count hits(std.in_port)",
@@ -109,7 +115,7 @@ fn frames(rng: &mut Rng, n: usize) -> Vec<(u32, Vec<u8>)> {
 /// Compiled several ways, each packet alone and in bursts.
 fn check(text: &str, rng: &mut Rng, cache: &mut Cache, what: &str) -> Tally {
     let pipeline = ir::text::pipeline(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let bail = opt::Bail { services: false, copies: false, ..opt::Bail::ALL };
+    let bail = opt::Bail { services: false, copies: false, groups: false, ..opt::Bail::ALL };
     let frames = frames(rng, 96);
     let mut tally = Tally::default();
     for (options, direct) in [

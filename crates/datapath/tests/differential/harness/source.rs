@@ -134,6 +134,11 @@ impl Source {
 
     /// A case of at least so many packets.
     pub(crate) fn case(&mut self, packets: usize) -> Case {
+        self.slow_case(packets, 1)
+    }
+
+    /// The same with changes so many times as seldom.
+    pub(crate) fn slow_case(&mut self, packets: usize, slower: usize) -> Case {
         let program = self.program();
         let Ok(mut draft) = Pipeline::new(program.clone()) else {
             unreachable!("random programs obey the verifier")
@@ -142,7 +147,7 @@ impl Source {
         let mut steps = vec![Step::Transact(self.transaction(&mut draft, count)), Step::Publish];
         let mut left = packets;
         // Some cases change at every burst, some seldom, so that what is compiled later serves too.
-        let pace = self.rng().pick(&[3, 8, 20]);
+        let pace = slower.saturating_mul(self.rng().pick(&[3, 8, 20])).clamp(1, 1 << 20);
         while left > 0 {
             if self.rng().one_in(pace) {
                 if self.rng().one_in(12) {
