@@ -15,6 +15,7 @@ use interp::filetest::{Events, Interpreter};
 use interp::{Externs, Input, Start};
 use ir::text::filetest::{Engine, Event, Injected, Outcome, Parsing};
 use ir::{Bits, EntryId, Pipeline, Program, RegisterId, Update};
+use plan::decompose::Goal;
 use port::prng::Prng;
 use state::counters::{CounterArena, WorkerCounters};
 use std::sync::Arc;
@@ -224,5 +225,32 @@ impl Engine for Compiled {
         let explained = self.running.as_ref()?.engine.explain();
         let lines = explained.iter().flat_map(|t| t.choice.lines());
         Some(lines.map(|line| line.trim().to_string()).collect())
+    }
+}
+
+/// Engines of this build, by the word that files and `--engine` call them.
+pub const ENGINES: [&str; 2] = ["interp", "jit"];
+
+/// The engine that a file names: `interp`, `jit`, `jit(template=hash)`, `jit(no-decompose)`; `None` if this build lacks it.
+pub fn engine(name: &str) -> Result<Option<Box<dyn Engine>>, String> {
+    let (word, how) = match name.trim().split_once('(') {
+        Some((word, how)) => (word.trim(), how.trim_end_matches(')')),
+        None => (name.trim(), ""),
+    };
+    match word {
+        "interp" => Ok(Some(Box::new(Interpreter::new()))),
+        "jit" => {
+            let mut options = Options::default();
+            for option in how.split(',').map(str::trim).filter(|o| !o.is_empty()) {
+                match option.split_once('=') {
+                    Some(("template", kind)) => options.template = Some(kind.trim().parse()?),
+                    None if option == "no-decompose" => options.decompose = false,
+                    None if option == "one-column" => options.goal = Goal::OneColumn,
+                    _ => return Err(format!("there is no option {option:?} of jit")),
+                }
+            }
+            Ok(Some(Box::new(Compiled::new(options).map_err(|e| e.to_string())?)))
+        }
+        _ => Ok(None),
     }
 }

@@ -12,16 +12,11 @@
 
 use crate::cli::TestOptions;
 use control::failure::Failure;
-use datapath::compiled::Options;
-use datapath::filetest::Compiled;
-use interp::filetest::Interpreter;
-use ir::text::filetest::{Document, Engine, Report, bless, run as run_document};
-use plan::decompose::Goal;
+use datapath::filetest::{ENGINES, engine};
+use ir::text::filetest::{Document, bless, run as run_document};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Engines of this build, by the word that files and `--engine` call them.
-const ENGINES: [&str; 2] = ["interp", "jit"];
 /// Folders within folders, at most: symbolic links can make a circle.
 const DEPTH_MAX: usize = 32;
 
@@ -111,8 +106,8 @@ fn one(path: &Path, rewrite: bool) -> Result<Outcome, Failure> {
     let named = if document.engines.is_empty() { &all } else { &document.engines };
     let mut checks = 0;
     for name in named {
-        let report = match on_engine(name, &document) {
-            Ok(Some(report)) => report,
+        let report = match engine(name) {
+            Ok(Some(mut engine)) => run_document(&document, &mut *engine),
             Ok(None) => continue,
             Err(why) => return Ok(Outcome::Failed(vec![(0, format!("{name}: {why}"))])),
         };
@@ -130,31 +125,6 @@ fn one(path: &Path, rewrite: bool) -> Result<Outcome, Failure> {
         return Ok(Outcome::Failed(failures.map(|f| (f.line, on(f.text))).collect()));
     }
     Ok(Outcome::Passed { checks })
-}
-
-/// Runs a file on an engine; `None` if this build lacks it.
-fn on_engine(name: &str, document: &Document) -> Result<Option<Report>, String> {
-    let (word, how) = match name.trim().split_once('(') {
-        Some((word, how)) => (word.trim(), how.trim_end_matches(')')),
-        None => (name.trim(), ""),
-    };
-    let mut engine: Box<dyn Engine> = match word {
-        "interp" => Box::new(Interpreter::new()),
-        "jit" => {
-            let mut options = Options::default();
-            for option in how.split(',').map(str::trim).filter(|o| !o.is_empty()) {
-                match option.split_once('=') {
-                    Some(("template", kind)) => options.template = Some(kind.trim().parse()?),
-                    None if option == "no-decompose" => options.decompose = false,
-                    None if option == "one-column" => options.goal = Goal::OneColumn,
-                    _ => return Err(format!("there is no option {option:?} of jit")),
-                }
-            }
-            Box::new(Compiled::new(options).map_err(|e| e.to_string())?)
-        }
-        _ => return Ok(None),
-    };
-    Ok(Some(run_document(document, &mut *engine)))
 }
 
 /// Why no engine of this build can run a file, if none can.
