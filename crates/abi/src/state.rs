@@ -23,8 +23,8 @@ pub type Random = unsafe extern "C" fn(*mut State, *const Packet<'static>, u64, 
 /// Tells the control side something: what, in the lowest byte 0 for a punt and 1 for a digest, above it the reason's or the
 /// digest's number (32 bits), and above that ([`ONCE`]), of a digest whose repeats may be left out, one more than how many of
 /// its values say what it is about; how many outputs the packet has so far, and in the upper half how many copies were laid; what was looked up
-/// last; where the values are, behind their number of words, each behind its width. The answer: 1, or 0 for a repeat
-/// that is left out.
+/// last; where the values are, behind their number of words, each behind its width. The answer: 3 for a punt and 1 for a
+/// digest, or 0 for one that is left out.
 pub type Tell =
     unsafe extern "C" fn(*mut State, *const Packet<'static>, u64, u64, u64, *const u64) -> u64;
 /// Where the number of values that say what a digest is about begins, in bits.

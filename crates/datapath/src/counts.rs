@@ -1,5 +1,6 @@
 //! Where the counts of compiled code go, and who answers what it asks: services and chance.
 
+use crate::held::Held;
 use crate::program_state::ProgramState;
 use crate::repeats::Repeats;
 use interp::Externs;
@@ -54,6 +55,8 @@ pub struct Counts<'a> {
     pub outside: Option<&'a mut dyn Externs>,
     /// What was sent a moment ago; if nothing is given, every message is new.
     pub repeats: Option<&'a mut Repeats>,
+    /// Holds messages back, if one is given and it is to.
+    pub held: Option<&'a mut Held>,
     /// Which ports are live.
     pub live: &'a abi::Live,
     /// The time.
@@ -71,15 +74,15 @@ impl<'a> Counts<'a> {
         live: &'a abi::Live,
         now_ns: u64,
     ) -> Counts<'a> {
-        let (outside, repeats) = (None, None);
-        Counts { worker, state, counters, services, random, outside, repeats, live, now_ns }
+        let (outside, repeats, held) = (None, None, None);
+        Counts { worker, state, counters, services, random, outside, repeats, held, live, now_ns }
     }
 
-    /// The same, where messages that repeat those sent a moment ago are left out.
+    /// The same, where messages that repeat those sent a moment ago are left out, and those that are to be held back.
     #[inline]
     #[must_use]
-    pub fn once(self, repeats: &'a mut Repeats) -> Counts<'a> {
-        Counts { repeats: Some(repeats), ..self }
+    pub fn once(self, repeats: &'a mut Repeats, held: &'a mut Held) -> Counts<'a> {
+        Counts { repeats: Some(repeats), held: Some(held), ..self }
     }
 
     /// As generated code reaches them.

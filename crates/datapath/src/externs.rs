@@ -101,6 +101,11 @@ impl<F: Forward> jit::State for Calls<'_, '_, F> {
     }
 
     #[inline]
+    fn holds_back(&mut self, packet: usize, punt: bool) -> bool {
+        self.counts.held.as_mut().is_some_and(|held| held.holds_back(packet, punt))
+    }
+
+    #[inline]
     fn is_repeat(&mut self, message: &Repeatable<'_>) -> bool {
         let Counts { repeats, now_ns, .. } = &mut *self.counts;
         repeats.as_mut().is_some_and(|repeats| repeats.is_repeat(message, *now_ns))

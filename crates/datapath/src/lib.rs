@@ -29,6 +29,7 @@
 //! | [`tally`] | packets by what ran them: code, code for one packet, the interpreter; and why |
 //! | [`ports`] | port flags and counters, shared by control side and workers |
 //! | [`queues`] | a port's egress queues: rates, and who goes first |
+//! | [`held`] | messages that the limit refuses are not noted |
 //! | [`repeats`] | digests that were sent a moment ago, and are left out |
 //! | [`punt`] | the ring to the control side, bounded in frames, bytes and rate |
 //!
@@ -44,6 +45,7 @@ pub mod counts;
 pub mod engine;
 pub mod externs;
 pub mod filetest;
+pub mod held;
 pub mod meter;
 pub mod notify;
 pub mod policer;

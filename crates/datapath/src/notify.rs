@@ -58,10 +58,12 @@ pub(crate) fn hold_back(
     now_ns: u64,
 ) -> HeldBack {
     let mut held = HeldBack::default();
+    // All of the burst have one time.
+    let mut refused = false;
     for (at, packet) in packets.iter_mut().enumerate() {
         let outcome = **packet;
         match outcome.status {
-            status::TOLD if ring.refuses(in_port, now_ns) => {}
+            status::TOLD if refused || ring.refuses(in_port, now_ns) => refused = true,
             status::TOLD | status::BAIL => break,
             _ => continue,
         }

@@ -7,7 +7,7 @@
 
 use crate::journal::Journal;
 use crate::messages::Messages;
-use crate::told::Repeatable;
+use crate::told::{Repeatable, is_punt, noted};
 use crate::unit::State;
 use ir::{Bits, RegisterId};
 use smallvec::{SmallVec, smallvec};
@@ -184,6 +184,9 @@ unsafe extern "C" fn tell<S: State>(
 ) -> u64 {
     // SAFETY: as above.
     let call = unsafe { Call::<S>::of(table, packet) };
+    if call.state.holds_back(call.packet, is_punt(what)) {
+        return 0;
+    }
     // SAFETY: code has written there how many words come behind, and these.
     let args = unsafe { slice::from_raw_parts(words.add(1), *words as usize) };
     if let Some(message) = Repeatable::of(what, args)
@@ -192,5 +195,5 @@ unsafe extern "C" fn tell<S: State>(
         return 0;
     }
     call.messages.add(call.packet, what, place, last, args);
-    1
+    noted(what)
 }

@@ -106,8 +106,13 @@ fn number(what: u64) -> u32 {
 }
 
 /// It is a punt.
-fn is_punt(what: u64) -> bool {
+pub(crate) fn is_punt(what: u64) -> bool {
     what & 0xff == 0
+}
+
+/// What a packet has told that has told this.
+pub(crate) fn noted(what: u64) -> u64 {
+    if is_punt(what) { TOLD | PUNTED } else { TOLD }
 }
 
 /// Code has the number from a reason.
@@ -189,8 +194,6 @@ impl Gen<'_, '_> {
         self.tell((reason as u64) << 8, args, env)?;
         // What changes from here on changes behind it.
         self.set_known(self.unlaid, 1);
-        let bits = self.constant(TOLD | PUNTED);
-        self.note_told(bits);
         Ok(())
     }
 
@@ -202,28 +205,20 @@ impl Gen<'_, '_> {
         env: Env<'_>,
     ) -> Result<(), Ended> {
         let about = once.map_or(0, |about| (1 + u64::from(about)) << ONCE);
-        let noted = self.tell(about | u64::from(digest.0) << 8 | 1, args, env)?;
-        let bits = match (noted, once) {
-            // One that is left out is as if there were none.
-            (Some(noted), Some(_)) => noted,
-            _ => self.constant(TOLD),
-        };
-        self.note_told(bits);
-        Ok(())
+        self.tell(about | u64::from(digest.0) << 8 | 1, args, env)
     }
 
     fn note_told(&mut self, bits: Value) {
         let told = self.b.use_var(self.told);
-        let told = match (self.known(told), self.known(bits)) {
-            (Some(told), Some(bits)) => self.constant(told | bits),
-            (Some(0), None) => bits,
+        let told = match self.known(told) {
+            Some(0) => bits,
             _ => self.b.ins().bor(told, bits),
         };
         self.b.def_var(self.told, told);
     }
 
-    /// What the function answers: 1, or 0 for a repeat that is left out.
-    fn tell(&mut self, what: u64, args: &[Expr], env: Env<'_>) -> Result<Option<Value>, Ended> {
+    /// Notes a message, or what is as if there were none: one that is left out.
+    fn tell(&mut self, what: u64, args: &[Expr], env: Env<'_>) -> Result<(), Ended> {
         let mut values = Vec::new();
         for arg in args {
             values.push(self.value(arg, env)?);
@@ -254,7 +249,10 @@ impl Gen<'_, '_> {
             }
         };
         let (what, last) = (self.constant(what), self.b.use_var(self.last));
-        Ok(self.call_state(offset::STATE_TELL, &[what, place, last, room], true))
+        let answer = self.call_state(offset::STATE_TELL, &[what, place, last, room], true);
+        let Some(noted) = answer else { unreachable!("the function answers") };
+        self.note_told(noted);
+        Ok(())
     }
 
     /// A table was looked up, with this answer; `node` if its number tells which.

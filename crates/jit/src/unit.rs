@@ -133,6 +133,8 @@ pub trait State {
     fn write_register(&mut self, register: RegisterId, index: u32, value: &[u64]);
     /// A random number between two, both included, of the width of `lo`, for a packet of the burst by its number.
     fn random(&mut self, packet: usize, lo: &Bits, hi: &Bits) -> Bits;
+    /// A message of a packet of the burst, a punt or a digest, is held back, since a limit lets none pass.
+    fn holds_back(&mut self, packet: usize, punt: bool) -> bool;
     /// A message that may be left out is the same as one sent a moment ago. If it is another one about the same, what was
     /// sent is forgotten.
     fn is_repeat(&mut self, message: &Repeatable<'_>) -> bool;
@@ -151,6 +153,9 @@ impl State for NoServices {
     fn write_register(&mut self, _: RegisterId, _: u32, _: &[u64]) {}
     fn random(&mut self, _: usize, lo: &Bits, _: &Bits) -> Bits {
         lo.clone()
+    }
+    fn holds_back(&mut self, _: usize, _: bool) -> bool {
+        false
     }
     fn is_repeat(&mut self, _: &Repeatable<'_>) -> bool {
         false

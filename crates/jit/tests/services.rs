@@ -140,6 +140,9 @@ impl jit::State for Forgetful {
     fn random(&mut self, _: usize, lo: &ir::Bits, _: &ir::Bits) -> ir::Bits {
         lo.clone()
     }
+    fn holds_back(&mut self, _: usize, _: bool) -> bool {
+        false
+    }
     fn is_repeat(&mut self, _: &jit::Repeatable<'_>) -> bool {
         false
     }

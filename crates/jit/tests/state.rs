@@ -128,6 +128,11 @@ fn check(text: &str, rng: &mut Rng, cache: &mut Cache, what: &str) -> Tally {
         for burst in frames.chunks(32) {
             both.burst(burst, 5, &mut tally, what);
         }
+        both.held = 0x0f33_5555;
+        for burst in frames.chunks(32) {
+            both.burst(burst, 5, &mut tally, what);
+        }
+        both.held = 0;
         for frame in frames.iter().take(8) {
             both.burst(std::slice::from_ref(frame), 7, &mut tally, what);
         }

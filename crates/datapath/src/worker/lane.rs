@@ -10,6 +10,7 @@ use super::run::{Buffers, Run};
 use super::transmit::Transmit;
 use crate::capture::Watch;
 use crate::engine::Scratch;
+use crate::held::Held;
 use crate::ports::PortShared;
 use crate::publish::{Publisher, Reader};
 use crate::punt::PuntRing;
@@ -67,6 +68,8 @@ impl Lane {
             counters: config.counters,
             random: Prng::new(config.seed),
             repeats: Repeats::new(config.ring.forgotten().clone()),
+            held: Held::default(),
+            tells: false,
             punts: config.ring,
             notes: Notes::default(),
             fallback: Fallback::default(),

@@ -8,7 +8,8 @@ use super::transmit::{Transmit, count_lost, drop_reason};
 use crate::capture::{Before, Fate, Watch};
 use crate::counts::Counts;
 use crate::engine::Scratch;
-use crate::notify::{hold_back, notify};
+use crate::held::Held;
+use crate::notify::{HeldBack, hold_back, notify};
 use crate::ports::PortShared;
 use crate::publish::Reader;
 use crate::punt::PuntRing;
@@ -54,6 +55,9 @@ pub(super) struct Run {
     pub(super) random: Prng,
     pub(super) punts: PuntRing,
     pub(super) repeats: Repeats,
+    pub(super) held: Held,
+    /// Packets of the last burst had messages.
+    pub(super) tells: bool,
     /// What the packet at hand sends.
     pub(super) notes: Notes,
     pub(super) fallback: Fallback,
@@ -85,8 +89,8 @@ impl Run {
         let mut serving = self.services.serve(csums, now_ns).marked(marks);
         let (state, counters) = (held.forward.state(), &self.counters);
         let outside = (&mut serving as &mut _, &mut self.random as &mut _);
-        let mut counts =
-            Counts::new(self.index, state, counters, outside, live, now_ns).once(&mut self.repeats);
+        let mut counts = Counts::new(self.index, state, counters, outside, live, now_ns)
+            .once(&mut self.repeats, &mut self.held);
         held.forward.burst(&mut self.scratch, packets, &mut counts, now_ns);
         held.forward.tally().count_given(self.index, packets.len());
     }
@@ -109,8 +113,10 @@ impl Run {
         if borrowed.vouches() && !self.services.is_empty() {
             csums.extend(borrowed.csums());
         }
+        self.begin_messages(true, from, now_ns);
         let left = borrowed.show(|packets| {
             self.run_code(packets, &csums, &[], tx.ports.live(), now_ns);
+            self.end_messages(packets, from);
             if self.scratch.code.tells() {
                 self.hold_back(packets, from, now_ns);
             }
@@ -163,7 +169,11 @@ impl Run {
             let (buffer, start, len) = frame.parts_mut();
             abi::Packet::new(buffer, start, len, from.number)
         }));
+        // Who looks at frames sees what is held back of each.
+        let seen = before.is_some() || picked.is_some() || !self.watch.is_off();
+        self.begin_messages(!seen, from, now_ns);
         self.run_code(&mut packets, &csums, &marks, tx.ports.live(), now_ns);
+        self.end_messages(&mut packets, from);
         if at_rest {
             self.run_fallback(&mut packets, &csums, from, &tx.ports, now_ns);
         }
@@ -307,10 +317,27 @@ impl Run {
         }
     }
 
+    /// A burst of this port is about to run: its messages may be held back, if the limit refuses the port. While no packet has a
+    /// message, nobody asks the limit.
+    fn begin_messages(&mut self, may: bool, from: &PortShared, now_ns: u64) {
+        self.held.begin(may && self.tells && self.punts.refuses(from.number, now_ns));
+    }
+
+    /// It has run: what was held back is counted, and frames of which nothing is left are to be dropped for that.
+    fn end_messages(&mut self, packets: &mut [abi::Packet<'_>], from: &PortShared) {
+        self.tells = self.held.any() || self.scratch.code.tells();
+        if self.held.any() {
+            self.count_held(self.held.settle(packets), from);
+        }
+    }
+
     /// Lets frames go whose messages the limit holds back.
     fn hold_back(&self, packets: &mut [abi::Packet<'_>], from: &PortShared, now_ns: u64) {
         let code = &self.scratch.code;
-        let held = hold_back(code, packets, &self.punts, from.number, now_ns);
+        self.count_held(hold_back(code, packets, &self.punts, from.number, now_ns), from);
+    }
+
+    fn count_held(&self, held: HeldBack, from: &PortShared) {
         let cell = from.cell(self.index);
         if held.punts > 0 {
             cell.count_drop(DropReason::PuntRateLimit, held.punts);
