@@ -297,11 +297,11 @@ impl Device {
         config: &v1::ForwardingPipelineConfig,
     ) -> Result<(Lowered, v1::ForwardingPipelineConfig), Fault> {
         let bytes = config::unwrapped(&config.p4_device_config);
-        let text = config::program(&bytes)?;
+        let pushed = config::program(&bytes)?;
         let Some(own) = &config.p4info else {
             return Err(fault!(InvalidArgument, "the config has no P4Info"));
         };
-        let Built { lowered, .. } = config::compile(text, Limits::running(self.workers))?;
+        let Built { lowered, .. } = config::build(pushed, own, Limits::running(self.workers))?;
         Schema::bind(own, &lowered.names, &lowered.program)?;
         Ok((lowered, config.clone()))
     }
