@@ -13,6 +13,7 @@
 //! | [`config`] | forms of a program that a client may push |
 //! | [`entity`] | what can be written and read, a file each |
 //! | [`packet`], [`digests`], [`streams`] | packet I/O, digests, what waits for a stream |
+//! | [`translation`] | types that the client has other values of |
 //! | [`canonical`], [`code`] | byte strings; canonical codes and errors of a batch |
 //! | [`server`] | sockets, TLS, gRPC |
 //! | [`proto`] | the messages |
@@ -36,3 +37,4 @@ pub mod proto;
 pub mod schema;
 pub mod server;
 pub mod streams;
+pub mod translation;
