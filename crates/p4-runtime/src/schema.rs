@@ -5,6 +5,7 @@
 
 use crate::code::{Fault, fault};
 use crate::proto::info;
+use crate::restriction::{self, Restriction};
 use crate::translation::{Sdn, Strings};
 use ir::program::MatchKind;
 use ir::{ActionId, DigestId, Program, RegisterId, TableId, ValueSetId};
@@ -50,6 +51,8 @@ pub struct Action {
     pub name: String,
     /// Parameters in the program's order.
     pub params: Vec<Param>,
+    /// What its arguments have to keep to.
+    pub restriction: Option<Arc<Restriction>>,
 }
 
 /// An action as a table uses it.
@@ -94,6 +97,8 @@ pub struct Table {
     pub meter: Option<(u32, bool)>,
     /// Only this role may write it, and the one without a name.
     pub role: Option<String>,
+    /// What its entries have to keep to.
+    pub restriction: Option<Arc<Restriction>>,
 }
 
 /// An action profile.
@@ -220,6 +225,41 @@ fn role_of(annotations: &[String]) -> Option<String> {
     text.split('"').next().map(str::to_owned)
 }
 
+fn name_of_key(f: &Field) -> restriction::Name {
+    use restriction::Kind as K;
+    let kind = match f.kind {
+        _ if matches!(f.sdn, Sdn::Text(_)) => K::Strings,
+        MatchKind::Exact => K::Exact,
+        MatchKind::Ternary => K::Ternary,
+        MatchKind::Optional => K::Optional,
+        MatchKind::Lpm => K::Lpm,
+        MatchKind::Range => K::Range,
+    };
+    restriction::Name { name: f.name.clone(), width: f.width, kind }
+}
+
+fn name_of_param(p: &Param) -> restriction::Name {
+    let kind = match p.sdn {
+        Sdn::Text(_) => restriction::Kind::Strings,
+        _ => restriction::Kind::Param,
+    };
+    restriction::Name { name: p.name.clone(), width: p.width, kind }
+}
+
+/// The restriction that a thing's annotations say, or what is wrong with it.
+fn restricted(
+    preamble: Option<&info::Preamble>,
+    word: &str,
+    names: &[restriction::Name],
+    priority: bool,
+) -> Result<Option<Arc<Restriction>>, String> {
+    let annotations = preamble.map_or(&[][..], |p| &p.annotations[..]);
+    match restriction::of(annotations, word, names, priority) {
+        Ok(found) => Ok(found.map(Arc::new)),
+        Err(e) => Err(format!("@{word}, {e}")),
+    }
+}
+
 /// What binding works on.
 struct Binding<'a> {
     info: &'a info::P4Info,
@@ -284,6 +324,7 @@ impl Binding<'_> {
         for t in &info.tables {
             self.table(t)?;
         }
+        self.action_restrictions()?;
         for p in &info.action_profiles {
             self.profile(p)?;
         }
@@ -353,7 +394,21 @@ impl Binding<'_> {
                 let width = u32::try_from(p.bitwidth).unwrap_or(0);
                 params.push(Param { id: p.id, name: p.name.clone(), width, sdn: Sdn::Plain });
             }
-            self.out.actions.insert(id, Action { name: name.to_owned(), params });
+            let action = Action { name: name.to_owned(), params, restriction: None };
+            self.out.actions.insert(id, action);
+        }
+        Ok(())
+    }
+
+    fn action_restrictions(&mut self) -> Result<(), Fault> {
+        for a in &self.info.actions {
+            let id = a.preamble.as_ref().map_or(0, |p| p.id);
+            let Some(own) = self.out.actions.get_mut(&id) else { continue };
+            let names: Vec<restriction::Name> = own.params.iter().map(name_of_param).collect();
+            own.restriction = restricted(a.preamble.as_ref(), restriction::ACTION, &names, false)
+                .map_err(|e| {
+                fault!(InvalidArgument, "P4Info, the action `{}`, {e}", own.name)
+            })?;
         }
         Ok(())
     }
@@ -528,7 +583,11 @@ impl Binding<'_> {
         if counter.is_some() && own.counter.is_none() {
             return Err(lacks("direct counter"));
         }
+        let names: Vec<restriction::Name> = fields.iter().map(name_of_key).collect();
+        let restriction = restricted(t.preamble.as_ref(), restriction::ENTRY, &names, true)
+            .map_err(|e| fault!(InvalidArgument, "P4Info, the table `{name}`, {e}"))?;
         let bound = Table {
+            restriction,
             id,
             name: name.to_owned(),
             table: own.id,

@@ -101,3 +101,28 @@ fn what_the_json_leaves_out_comes_from_the_p4info() {
     };
     assert_eq!(ids(&built), ids(&own));
 }
+
+/// JSON files of others with their P4Info as bytes (`NAME.json`, `NAME.p4info`), from a folder that the environment names:
+/// each is compiled and bound.
+#[test]
+fn json_of_others_fits_its_p4info() {
+    let Ok(folder) = std::env::var("BMV2_P4INFO") else { return };
+    let mut wrong = Vec::new();
+    for file in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = file.path();
+        let Ok(bytes) = std::fs::read(path.with_extension("p4info")) else { continue };
+        if path.extension().is_none_or(|e| e != "json") {
+            continue;
+        }
+        let info = prost::Message::decode(&bytes[..]).unwrap();
+        let json = std::fs::read_to_string(&path).unwrap();
+        let built = build(Program::Json(&json), &info, p4::limits::Limits::default());
+        let bound = built.and_then(|b| {
+            p4_runtime::schema::Schema::bind(&info, &b.lowered.names, &b.lowered.program)
+        });
+        if let Err(e) = bound {
+            wrong.push(format!("{}: {}", path.display(), e.text));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

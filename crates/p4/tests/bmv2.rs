@@ -102,6 +102,22 @@ fn names_are_those_of_the_control_plane() {
 }
 
 #[test]
+fn parameters_may_have_any_name() {
+    for name in ["h", "m", "sm", "b", "result", "counter_0", "meta", "hdr", "op"] {
+        let text = json("sums.json").replace("\"name\": \"k\"", &format!("\"name\": \"{name}\""));
+        let c = compiled(&text, &Hints::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let ops = c.lowered.names.table("I.ops").unwrap();
+        assert_eq!(ops.action("I.choose").unwrap().params, [(name.to_owned(), 8)]);
+    }
+    let text = json("sums.json").replace("\"name\": \"k\"", "\"name\": \"action\"");
+    let e = compiled(&text, &Hints::default()).map(|_| ()).unwrap_err();
+    assert_eq!(
+        e.to_string(),
+        "actions[6].runtime_data[0]: `action` is no name of its own for a parameter"
+    );
+}
+
+#[test]
 fn hints_tell_what_the_json_leaves_out() {
     let text = json("sums.json").replace(", \"entries\": [", ", \"_entries\": [");
     let key = KeyHint { width: 8, optional: true };
@@ -115,7 +131,7 @@ fn hints_tell_what_the_json_leaves_out() {
     let value_sets = HashMap::from([("P.more".to_owned(), 7)]);
     let hints = Hints { tables: Some(tables), value_sets };
     let t = translate(&text, &hints).unwrap();
-    assert!(t.text.contains("h.h.op: optional @name(\"op\");"), "{}", t.text);
+    assert!(t.text.contains("hdr__.h.op: optional @name(\"op\");"), "{}", t.text);
     assert!(t.text.contains("@defaultonly NoAction;"), "{}", t.text);
     assert!(t.text.contains("value_set<bit<8>>(7)"), "{}", t.text);
     compiled(&text, &hints).unwrap();

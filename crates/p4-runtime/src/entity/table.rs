@@ -5,6 +5,7 @@ use super::{replication, units};
 use crate::canonical;
 use crate::code::{Fault, fault};
 use crate::proto::v1;
+use crate::restriction::Given;
 use crate::schema::{Action, Field, Schema, Table};
 use ir::program::MatchKind;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Pattern};
@@ -182,7 +183,33 @@ pub(super) fn args(at: &str, action: &Action, given: &v1::Action) -> Result<Vec<
             action.params[n].name
         ));
     }
-    Ok(values.into_iter().flatten().collect())
+    let values: Vec<Bits> = values.into_iter().flatten().collect();
+    if let Some(r) = &action.restriction {
+        let call = Given { patterns: Vec::new(), args: &values, priority: 0 };
+        if let Some(clause) = r.violated(&call) {
+            return Err(fault!(
+                InvalidArgument,
+                "{at}, action `{}`: its arguments violate @action_restriction: {clause}",
+                action.name
+            ));
+        }
+    }
+    Ok(values)
+}
+
+/// An entry keeps to what its table asks for.
+fn keeps_to(t: &Table, matches: &[KeyMatch], priority: i32) -> Result<(), Fault> {
+    let Some(r) = &t.restriction else { return Ok(()) };
+    let pattern = |f: &Field| matches.iter().find(|m| m.key == f.key).map(|m| m.pattern.clone());
+    let patterns = t.fields.iter().map(pattern).collect();
+    match r.violated(&Given { patterns, args: &[], priority }) {
+        None => Ok(()),
+        Some(clause) => Err(fault!(
+            InvalidArgument,
+            "table `{}`: the entry violates @entry_restriction: {clause}",
+            t.name
+        )),
+    }
 }
 
 /// An action of the client's as the table has it.
@@ -366,6 +393,7 @@ pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::TableEntry) -> Resu
         w.take(updates);
         return Ok(());
     }
+    keeps_to(t, &matches, priority)?;
     check_direct(t, e)?;
     let idle_ns = u64::try_from(e.idle_timeout_ns).map_err(|_| {
         fault!(InvalidArgument, "table `{}`: idle_timeout_ns {}", t.name, e.idle_timeout_ns)

@@ -128,7 +128,7 @@ impl<'a> Exprs<'a> {
     /// A field, where fields of its kind are known.
     pub(super) fn field(&self, n: &Node<'_>) -> Result<Place> {
         let place = self.headers.field(n)?;
-        if !self.standard && place.text.starts_with("sm.") {
+        if !self.standard && place.text.starts_with("std__.") {
             return n.no("standard metadata is not known in checksums");
         }
         Ok(place)
@@ -270,8 +270,8 @@ impl<'a> Exprs<'a> {
                     return value.no("a width is 1 bit or more");
                 }
                 let text = match offset {
-                    0 => format!("b.lookahead<bit<{width}>>()"),
-                    _ => format!("((bit<{width}>)b.lookahead<bit<{all}>>())"),
+                    0 => format!("pkt__.lookahead<bit<{width}>>()"),
+                    _ => format!("((bit<{width}>)pkt__.lookahead<bit<{all}>>())"),
                 };
                 Ok(Value::new(text, width, false))
             }

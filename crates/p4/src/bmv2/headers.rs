@@ -232,7 +232,7 @@ impl Headers {
         };
         for n in root.list("header_stacks")? {
             let (name, ty) = (n.name()?, self.type_of(&n, n.field("header_type")?.str()?)?);
-            let text = format!("h.{}", used.add(name));
+            let text = format!("hdr__.{}", used.add(name));
             let elements = n.field("header_ids")?.items()?;
             if elements.is_empty() || elements.len() > STACK_MAX {
                 return n.no(format!("a stack has 1 to {STACK_MAX} headers"));
@@ -244,7 +244,12 @@ impl Headers {
                 }
                 in_parts.insert(id, format!("{text}[{i}]"));
             }
-            let line = format!("{}[{}] {};", self.types[ty].ident, elements.len(), &text[2..]);
+            let line = format!(
+                "{}[{}] {};",
+                self.types[ty].ident,
+                elements.len(),
+                &text["hdr__.".len()..]
+            );
             self.members.push((n.path().to_owned(), line));
             self.stacks.insert(name.to_owned(), Header { text, ty });
         }
@@ -260,7 +265,7 @@ impl Headers {
                 let ident = used.add(name);
                 let line = format!("{} {ident};", self.types[ty].ident);
                 self.members.push((n.path().to_owned(), line));
-                Instance::Header { text: format!("h.{ident}"), ty }
+                Instance::Header { text: format!("hdr__.{ident}"), ty }
             };
             if self.instances.insert(name.to_owned(), instance).is_some() {
                 return n.no(format!("there are two headers `{name}`"));
@@ -293,7 +298,7 @@ impl Headers {
         let mut in_stacks: HashMap<u64, String> = HashMap::new();
         for n in root.list("header_union_stacks")? {
             let (name, ty) = (n.name()?, type_of(&n)?);
-            let text = format!("h.{}", used.add(name));
+            let text = format!("hdr__.{}", used.add(name));
             let elements = n.field("header_union_ids")?.items()?;
             if elements.is_empty() || elements.len() > STACK_MAX {
                 return n.no(format!("a stack has 1 to {STACK_MAX} unions"));
@@ -301,8 +306,12 @@ impl Headers {
             for (i, e) in elements.iter().enumerate() {
                 in_stacks.insert(e.number()?.into(), format!("{text}[{i}]"));
             }
-            let line =
-                format!("{}[{}] {};", self.union_types[ty].ident, elements.len(), &text[2..]);
+            let line = format!(
+                "{}[{}] {};",
+                self.union_types[ty].ident,
+                elements.len(),
+                &text["hdr__.".len()..]
+            );
             self.members.push((n.path().to_owned(), line));
             self.union_stacks.insert(name.to_owned(), Header { text, ty });
         }
@@ -314,7 +323,7 @@ impl Headers {
                     let ident = used.add(name);
                     let line = format!("{} {ident};", self.union_types[ty].ident);
                     self.members.push((n.path().to_owned(), line));
-                    format!("h.{ident}")
+                    format!("hdr__.{ident}")
                 }
             };
             let ids = n.field("header_ids")?.items()?;
@@ -374,7 +383,7 @@ impl Headers {
                 let fields = &self.types[*ty].fields;
                 match fields.iter().position(|f| f.name == field) {
                     Some(i) => {
-                        let text = format!("m.{}", self.meta[first + i].ident);
+                        let text = format!("meta__.{}", self.meta[first + i].ident);
                         Ok(Place { text, meta: Some(first + i), ..fields[i].of("") })
                     }
                     None => n.no(format!("the metadata `{header}` has no field `{field}`")),
@@ -507,9 +516,9 @@ fn standard(header: &str, field: &str, alias: Option<&'static str>) -> Option<Pl
     let place = |text: String, width, kind| Place { text, width, signed: false, kind, meta: None };
     let own = matches!(header, "standard_metadata" | "intrinsic_metadata" | "queueing_metadata");
     if header == "standard_metadata" && field == "parser_error" {
-        return Some(place("sm.parser_error".to_owned(), 32, Kind::Error));
+        return Some(place("std__.parser_error".to_owned(), 32, Kind::Error));
     }
     let name = alias.or(own.then_some(field))?;
     let (name, width) = STANDARD.iter().find(|s| s.0 == name)?;
-    Some(place(format!("sm.{name}"), *width, Kind::Plain))
+    Some(place(format!("std__.{name}"), *width, Kind::Plain))
 }

@@ -17,6 +17,8 @@
 //! bmv2 calculates with integers of any size and cuts what it stores. Here each value has the width that holds it exactly,
 //! and an operation whose result is cut is done in the width that is kept.
 //!
+//! Names that the program has of itself end in two underscores, so that parameters of actions may have any other.
+//!
 //! Invariants: any text ends in a program or a refusal, within bounded memory. What is not known is refused.
 //! Checked by: `tests/bmv2.rs`, which runs the same packets through a program's text and its JSON; the fuzz target `p4_json`.
 

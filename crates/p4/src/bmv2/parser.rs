@@ -60,8 +60,8 @@ pub(super) fn write(
     }
     w.at(parser.path());
     w.line(
-        "parser ParserImpl(packet_in b, out headers h, inout metadata m, \
-         inout standard_metadata_t sm) {",
+        "parser ParserImpl(packet_in pkt__, out headers hdr__, inout metadata meta__, \
+         inout standard_metadata_t std__) {",
     );
     for n in root.list("parse_vsets")? {
         let name = n.name()?;
@@ -190,10 +190,10 @@ impl Reading<'_> {
         let e = &self.body.exprs;
         let op = n.field("op")?;
         match op.str()? {
-            "extract" => w.line(format!("b.extract({});", self.extracted(param(0)?, true)?)),
+            "extract" => w.line(format!("pkt__.extract({});", self.extracted(param(0)?, true)?)),
             "extract_VL" => {
                 let header = self.extracted(param(0)?, false)?;
-                w.line(format!("b.extract({header}, {});", e.bits(param(1)?, 32)?));
+                w.line(format!("pkt__.extract({header}, {});", e.bits(param(1)?, 32)?));
             }
             "set" => {
                 let place = e.place(param(0)?)?;
@@ -204,7 +204,7 @@ impl Reading<'_> {
                 let (check, error) = (e.truth(param(0)?)?, e.error(param(1)?)?);
                 w.line(format!("verify({check}, {error});"));
             }
-            "advance" => w.line(format!("b.advance({});", e.bits(param(0)?, 32)?)),
+            "advance" => w.line(format!("pkt__.advance({});", e.bits(param(0)?, 32)?)),
             "shift" => {
                 let bytes = param(0)?;
                 let bytes = match bytes.value.as_u64() {
@@ -213,7 +213,7 @@ impl Reading<'_> {
                 };
                 let bits = bytes.and_then(|b| b.checked_mul(8));
                 let bits = bits.ok_or_else(|| n.refused("it shifts too far"))?;
-                w.line(format!("b.advance({bits});"));
+                w.line(format!("pkt__.advance({bits});"));
             }
             "primitive" => self.body.primitive(param(0)?, w)?,
             other => return op.no(format!("the parser operation `{other}` is not supported")),

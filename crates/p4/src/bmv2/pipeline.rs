@@ -109,7 +109,8 @@ impl<'n> Pipelines<'_, 'n> {
         }
         w.at(n.map_or("pipelines", |n| n.path()));
         w.line(format!(
-            "control {control}(inout headers h, inout metadata m, inout standard_metadata_t sm) {{"
+            "control {control}(inout headers hdr__, inout metadata meta__, \
+             inout standard_metadata_t std__) {{"
         ));
         w.append(parts.objects);
         w.append(parts.actions);

@@ -111,7 +111,7 @@ impl Objects {
                 objects.direct_counters.insert(table.to_owned(), own);
                 continue;
             }
-            let (size, ident) = (cells(&n.field("size")?)?, format!("counter_{i}"));
+            let (size, ident) = (cells(&n.field("size")?)?, format!("counter__{i}"));
             w.at(n.path());
             w.line(format!(
                 "{} counter({size}, CounterType.packets_and_bytes) {ident};",
@@ -121,7 +121,7 @@ impl Objects {
         }
         for (i, n) in root.list("register_arrays")?.iter().enumerate() {
             let (name, size, ident) =
-                (n.name()?, cells(&n.field("size")?)?, format!("register_{i}"));
+                (n.name()?, cells(&n.field("size")?)?, format!("register__{i}"));
             let width = n.field("bitwidth")?.number()?;
             w.at(n.path());
             w.line(format!("{} register<bit<{width}>>({size}) {ident};", called(name)));
@@ -155,7 +155,7 @@ impl Objects {
                     "field" => headers.field(&value)?,
                     _ => return e.no(format!("a `{kind}` cannot be kept for the next pass")),
                 };
-                if place.meta.is_none() && !place.text.starts_with("sm.") {
+                if place.meta.is_none() && !place.text.starts_with("std__.") {
                     return value.no("only metadata is kept for the next pass");
                 }
                 places.push(place);
@@ -181,7 +181,7 @@ impl Objects {
         w: &mut Writer,
     ) -> Result<()> {
         for (i, n) in root.list("meter_arrays")?.iter().enumerate() {
-            let (name, ident) = (n.name()?, format!("meter_{i}"));
+            let (name, ident) = (n.name()?, format!("meter__{i}"));
             let kind = n.field("type")?;
             let kind = match kind.str()? {
                 "packets" => "MeterType.packets",
@@ -431,7 +431,7 @@ impl Body<'_> {
                 let stack = self.any_stack(param(0)?)?;
                 w.line(format!("{stack}.{moved}_front({count});"));
             }
-            "mark_to_drop" | "drop" => w.line("mark_to_drop(sm);"),
+            "mark_to_drop" | "drop" => w.line("mark_to_drop(std__);"),
             "exit" => w.line("exit;"),
             "truncate" => w.line(format!("truncate({});", e.bits(param(0)?, 32)?)),
             check @ ("assert" | "assume") => {
@@ -505,9 +505,9 @@ impl Body<'_> {
             return Ok(());
         }
         w.line("{");
-        w.line(format!("bit<{width}> result;"));
-        w.line(format!("{call}result{after};"));
-        let cut = format!("(bit<{}>)result", place.width);
+        w.line(format!("bit<{width}> result__;"));
+        w.line(format!("{call}result__{after};"));
+        let cut = format!("(bit<{}>)result__", place.width);
         match place.signed {
             true => w.line(format!("{} = (int<{}>)({cut});", place.text, place.width)),
             false => w.line(format!("{} = {cut};", place.text)),

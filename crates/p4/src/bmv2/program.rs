@@ -193,7 +193,7 @@ fn checksums(root: &Node<'_>, exprs: Exprs<'_>, objects: &Objects, w: &mut Write
         [("VerifyImpl", "verify_checksum", "verify"), ("ComputeImpl", "update_checksum", "update")]
     {
         w.at("checksums");
-        w.line(format!("control {control}(inout headers h, inout metadata m) {{"));
+        w.line(format!("control {control}(inout headers hdr__, inout metadata meta__) {{"));
         w.line("apply {");
         for n in &all {
             // Both, unless it says otherwise.
@@ -212,7 +212,7 @@ fn checksums(root: &Node<'_>, exprs: Exprs<'_>, objects: &Objects, w: &mut Write
             };
             let name = n.field("calculation")?;
             let calculation = objects.calculation(&name)?;
-            if calculation.inputs.contains("sm.") {
+            if calculation.inputs.contains("std__.") {
                 return name.no("standard metadata is not known in checksums");
             }
             let payload = if calculation.payload { "_with_payload" } else { "" };
@@ -229,7 +229,7 @@ fn checksums(root: &Node<'_>, exprs: Exprs<'_>, objects: &Objects, w: &mut Write
 
 fn deparser(root: &Node<'_>, headers: &Headers, w: &mut Writer) -> Result<()> {
     w.at("deparsers");
-    w.line("control DeparserImpl(packet_out b, in headers h) {");
+    w.line("control DeparserImpl(packet_out pkt__, in headers hdr__) {");
     w.line("apply {");
     let all = root.field("deparsers")?.items()?;
     if let Some(second) = all.get(1) {
@@ -241,7 +241,7 @@ fn deparser(root: &Node<'_>, headers: &Headers, w: &mut Writer) -> Result<()> {
         }
         for header in n.field("order")?.items()? {
             w.at(header.path());
-            w.line(format!("b.emit({});", headers.header(&header)?.text));
+            w.line(format!("pkt__.emit({});", headers.header(&header)?.text));
         }
     }
     w.line("}");
