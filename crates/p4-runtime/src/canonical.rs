@@ -1,5 +1,6 @@
 //! Byte strings of values (P4Runtime §8.4): big-endian, any number of zeros in front read, none written.
 
+use crate::code::Code;
 use ir::Bits;
 
 /// Why bytes are no value of a width.
@@ -16,6 +17,29 @@ pub enum Misfit {
         /// Bits that it may have.
         width: u32,
     },
+    /// A string is too long.
+    #[error("is a string of more than {most} bytes")]
+    Long {
+        /// Bytes that it may have.
+        most: usize,
+    },
+    /// A string says a number that another one has.
+    #[error("says a number that another string stands for")]
+    Taken,
+    /// All numbers of the type have strings.
+    #[error("finds no number: all of its type are taken by other strings")]
+    Full,
+}
+
+impl Misfit {
+    /// Its canonical code.
+    pub fn code(self) -> Code {
+        match self {
+            Misfit::Empty | Misfit::Long { .. } | Misfit::Taken => Code::InvalidArgument,
+            Misfit::Wide { .. } => Code::OutOfRange,
+            Misfit::Full => Code::ResourceExhausted,
+        }
+    }
 }
 
 /// A value of a width.

@@ -2,10 +2,12 @@
 
 use crate::code::{Fault, fault};
 use crate::proto::{info, tmp};
+use p4::bmv2::{Hints, KeyHint, TableHints};
 use p4::limits::Limits;
 use p4::lower::Lowered;
 use p4::preprocess::{NoFiles, Options};
 use prost::Message as _;
+use std::collections::HashMap;
 use std::path::Path;
 
 /// A program that was compiled, and its own P4Info.
@@ -50,23 +52,29 @@ pub fn compile(text: &str, limits: Limits) -> Result<Built, Fault> {
     Ok(Built { lowered, info })
 }
 
-/// The text of a program that a device configuration holds.
-pub fn program(config: &[u8]) -> Result<&str, Fault> {
+/// A program that a device configuration holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program<'a> {
+    /// The text of a P4 program.
+    Text(&'a str),
+    /// JSON, as p4c writes it for bmv2.
+    Json(&'a str),
+}
+
+/// The program that a device configuration holds.
+pub fn program(config: &[u8]) -> Result<Program<'_>, Fault> {
     let text = std::str::from_utf8(config).ok();
     let text = text.filter(|t| t.trim_start().starts_with(|c: char| !c.is_control()));
     let Some(text) = text else {
         return Err(fault!(
             InvalidArgument,
-            "p4_device_config is neither text nor a p4.tmp.P4DeviceConfig; send the P4 program's text"
+            "p4_device_config is neither text nor a p4.tmp.P4DeviceConfig; send the P4 program's text or \
+             bmv2's JSON"
         ));
     };
     let start = text.trim_start();
     if start.starts_with('{') {
-        return Err(fault!(
-            Unimplemented,
-            "p4_device_config is JSON, as p4c writes it for bmv2; this switch compiles P4 itself: send the \
-             program's text after preprocessing (p4c-bm2-ss --pp FILE)"
-        ));
+        return Ok(Program::Json(text));
     }
     if start.starts_with("program ") || start.starts_with("; ") {
         return Err(fault!(
@@ -75,7 +83,66 @@ pub fn program(config: &[u8]) -> Result<&str, Fault> {
              control plane; send the P4 program's text"
         ));
     }
-    Ok(text)
+    Ok(Program::Text(text))
+}
+
+/// What the P4Info tells that bmv2's JSON leaves out.
+fn hints(info: &info::P4Info) -> Hints {
+    use info::action_ref::Scope;
+    use info::match_field::{Match, MatchType};
+    let name = |p: &Option<info::Preamble>| p.as_ref().map_or(String::new(), |p| p.name.clone());
+    let actions: HashMap<u32, String> = info
+        .actions
+        .iter()
+        .filter_map(|a| a.preamble.as_ref())
+        .map(|p| (p.id, p.name.clone()))
+        .collect();
+    let table = |t: &info::Table| {
+        let optional = |f: &info::MatchField| matches!(f.r#match, Some(Match::MatchType(m)) if m == MatchType::Optional as i32);
+        let key = |f: &info::MatchField| KeyHint {
+            width: u32::try_from(f.bitwidth).unwrap_or(0),
+            optional: optional(f),
+        };
+        let scoped = |scope: Scope| {
+            let own = t.action_refs.iter().filter(|a| a.scope() == scope);
+            own.filter_map(|a| actions.get(&a.id).cloned()).collect()
+        };
+        let hints = TableHints {
+            keys: t.match_fields.iter().map(|f| (f.name.clone(), key(f))).collect(),
+            default_only: scoped(Scope::DefaultOnly),
+            table_only: scoped(Scope::TableOnly),
+        };
+        (name(&t.preamble), hints)
+    };
+    let size = |v: &info::ValueSet| (name(&v.preamble), u32::try_from(v.size).unwrap_or(0).max(1));
+    Hints {
+        tables: Some(info.tables.iter().map(table).collect()),
+        value_sets: info.value_sets.iter().map(size).collect(),
+    }
+}
+
+/// Compiles a program of either form; `info` is what the client says of it.
+pub fn build(program: Program<'_>, info: &info::P4Info, limits: Limits) -> Result<Built, Fault> {
+    let json = match program {
+        Program::Text(text) => return compile(text, limits),
+        Program::Json(json) => json,
+    };
+    if json.len() > limits.text_bytes {
+        return Err(fault!(
+            ResourceExhausted,
+            "p4_device_config has {} bytes of JSON; {} is the most",
+            json.len(),
+            limits.text_bytes
+        ));
+    }
+    let hints = hints(info);
+    let built =
+        p4::with_stack(|| p4::bmv2::compile(json, &hints, limits).map(|c| (c.lowered, c.info)));
+    let (lowered, bytes) =
+        built.map_err(|e| fault!(InvalidArgument, "p4_device_config, bmv2's JSON, {e}"))?;
+    let info = info::P4Info::decode(&bytes[..])
+        .map_err(|e| fault!(Internal, "the program's P4Info is not read back: {e}"))?;
+    Ok(Built { lowered, info })
 }
 
 /// What a `p4.tmp.P4DeviceConfig` holds, or the bytes themselves.
@@ -98,10 +165,11 @@ mod tests {
 
     #[test]
     fn forms_are_told_apart() {
-        assert_eq!(program(b"\n#include <core.p4>").unwrap(), "\n#include <core.p4>");
-        let json = program(b" {\"actions\": []}").unwrap_err();
-        assert_eq!(json.code, Code::Unimplemented);
-        assert!(json.text.contains("send the program's text"), "{}", json.text);
+        let text = Program::Text("\n#include <core.p4>");
+        assert_eq!(program(b"\n#include <core.p4>").unwrap(), text);
+        let json = program(b" {\"actions\": []}").unwrap();
+        assert_eq!(json, Program::Json(" {\"actions\": []}"));
+        assert_eq!(program(b"program x").unwrap_err().code, Code::Unimplemented);
         assert_eq!(program(&[0xff, 1]).unwrap_err().code, Code::InvalidArgument);
         assert_eq!(program(b"").unwrap_err().code, Code::InvalidArgument);
         let inner =

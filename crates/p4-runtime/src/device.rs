@@ -150,7 +150,9 @@ impl Device {
         if committed.generation != host.generation() {
             let info = committed.config.p4info.clone().unwrap_or_default();
             let control = host.control();
-            let schema = Schema::bind(&info, &control.names, control.pipeline.program());
+            let strings = &committed.schema.strings;
+            let schema =
+                Schema::bind_after(&info, &control.names, control.pipeline.program(), strings);
             committed.schema = schema.map_err(|e| {
                 fault!(
                     FailedPrecondition,
@@ -297,11 +299,11 @@ impl Device {
         config: &v1::ForwardingPipelineConfig,
     ) -> Result<(Lowered, v1::ForwardingPipelineConfig), Fault> {
         let bytes = config::unwrapped(&config.p4_device_config);
-        let text = config::program(&bytes)?;
+        let pushed = config::program(&bytes)?;
         let Some(own) = &config.p4info else {
             return Err(fault!(InvalidArgument, "the config has no P4Info"));
         };
-        let Built { lowered, .. } = config::compile(text, Limits::running(self.workers))?;
+        let Built { lowered, .. } = config::build(pushed, own, Limits::running(self.workers))?;
         Schema::bind(own, &lowered.names, &lowered.program)?;
         Ok((lowered, config.clone()))
     }
@@ -331,7 +333,9 @@ impl Device {
         config: v1::ForwardingPipelineConfig,
     ) -> Result<(), Fault> {
         let info = config.p4info.clone().unwrap_or_default();
-        let schema = Schema::bind(&info, &lowered.names, &lowered.program)?;
+        let strings = program.committed.as_ref().map(|c| c.schema.strings.clone());
+        let strings = strings.unwrap_or_default();
+        let schema = Schema::bind_after(&info, &lowered.names, &lowered.program, &strings)?;
         let mut host = lock(&self.host);
         host.reconcile(lowered)?;
         program.digests.retain(|id, _| schema.digests.contains_key(id));

@@ -3,7 +3,6 @@
 //! Bounded: a list has [`LIST_MAX`] values at most, and [`TOLD_MAX`] values are remembered; beyond that a value may be told
 //! twice.
 
-use crate::canonical;
 use crate::entity::DigestConfig;
 use crate::proto::v1;
 use crate::schema::{Digest, Shape};
@@ -39,7 +38,7 @@ pub struct Lists {
 fn data(shape: &Shape, values: &mut impl Iterator<Item = Bits>) -> v1::P4Data {
     use v1::p4_data::Data;
     let data = match shape {
-        Shape::Bits => Data::Bitstring(values.next().map_or(vec![0], |v| canonical::write(&v))),
+        Shape::Bits(sdn) => Data::Bitstring(values.next().map_or(vec![0], |v| sdn.write(&v))),
         Shape::Bool => Data::Bool(values.next().is_some_and(|v| !v.is_zero())),
         Shape::Struct(all) | Shape::Tuple(all) => {
             let members = all.iter().map(|s| data(s, values)).collect();
@@ -161,7 +160,7 @@ mod tests {
     use super::*;
 
     fn digest() -> Digest {
-        let shape = Shape::Struct(vec![Shape::Bits, Shape::Bool]);
+        let shape = Shape::Struct(vec![Shape::Bits(Default::default()), Shape::Bool]);
         Digest { id: 5, name: "learn_t".to_owned(), digest: ir::DigestId(0), shape }
     }
 

@@ -13,6 +13,8 @@
 //! | [`config`] | forms of a program that a client may push |
 //! | [`entity`] | what can be written and read, a file each |
 //! | [`packet`], [`digests`], [`streams`] | packet I/O, digests, what waits for a stream |
+//! | [`restriction`] | what entries have to keep to, as the program's annotations say |
+//! | [`translation`] | types that the client has other values of |
 //! | [`canonical`], [`code`] | byte strings; canonical codes and errors of a batch |
 //! | [`server`] | sockets, TLS, gRPC |
 //! | [`proto`] | the messages |
@@ -33,6 +35,8 @@ pub mod fuzz;
 pub mod host;
 pub mod packet;
 pub mod proto;
+pub mod restriction;
 pub mod schema;
 pub mod server;
 pub mod streams;
+pub mod translation;

@@ -1,6 +1,5 @@
 //! Packets of the controller's, with their header in front (P4Runtime §16): on their way between a stream and the CPU port.
 
-use crate::canonical;
 use crate::code::{Fault, fault};
 use crate::proto::v1;
 use crate::schema::{Param, Schema};
@@ -37,7 +36,7 @@ impl Headers {
         let field = |f: &Param| {
             let value = Bits::extract(bytes, at, f.width);
             at += f.width as usize;
-            v1::PacketMetadata { metadata_id: f.id, value: canonical::write(&value) }
+            v1::PacketMetadata { metadata_id: f.id, value: f.sdn.write(&value) }
         };
         Some(v1::PacketIn { payload, metadata: self.packet_in.iter().map(field).collect() })
     }
@@ -65,7 +64,7 @@ impl Headers {
                 fault!(InvalidArgument, "packet_out, metadata {} (`{}`) {what}", f.id, f.name)
             };
             let value = match (given.next(), given.next()) {
-                (Some(m), None) => canonical::read(&m.value, f.width),
+                (Some(m), None) => f.sdn.read(&m.value, f.width),
                 (None, _) => return Err(wrong("is missing")),
                 _ => return Err(wrong("is there twice")),
             };
@@ -90,7 +89,12 @@ mod tests {
     use super::*;
 
     fn headers() -> Headers {
-        let field = |id, name: &str, width| Param { id, name: name.to_owned(), width };
+        let field = |id, name: &str, width| Param {
+            id,
+            name: name.to_owned(),
+            width,
+            sdn: crate::translation::Sdn::Plain,
+        };
         let port = vec![field(1, "port", 9), field(2, "_pad", 7)];
         Headers { packet_in: port.clone(), packet_out: port }
     }

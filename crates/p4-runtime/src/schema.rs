@@ -5,11 +5,14 @@
 
 use crate::code::{Fault, fault};
 use crate::proto::info;
+use crate::restriction::{self, Restriction};
+use crate::translation::{Sdn, Strings};
 use ir::program::MatchKind;
 use ir::{ActionId, DigestId, Program, RegisterId, TableId, ValueSetId};
 use p4::control::prioritised;
 use p4::lower::names::{Names, TableName};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 /// A field of a table's key.
 #[derive(Clone, Debug)]
@@ -24,6 +27,8 @@ pub struct Field {
     pub width: u32,
     /// How it is compared.
     pub kind: MatchKind,
+    /// How the client writes its values.
+    pub sdn: Sdn,
 }
 
 /// A parameter or a field of a controller header.
@@ -35,6 +40,8 @@ pub struct Param {
     pub name: String,
     /// Bits.
     pub width: u32,
+    /// How the client writes its values.
+    pub sdn: Sdn,
 }
 
 /// An action.
@@ -44,6 +51,8 @@ pub struct Action {
     pub name: String,
     /// Parameters in the program's order.
     pub params: Vec<Param>,
+    /// What its arguments have to keep to.
+    pub restriction: Option<Arc<Restriction>>,
 }
 
 /// An action as a table uses it.
@@ -88,6 +97,8 @@ pub struct Table {
     pub meter: Option<(u32, bool)>,
     /// Only this role may write it, and the one without a name.
     pub role: Option<String>,
+    /// What its entries have to keep to.
+    pub restriction: Option<Arc<Restriction>>,
 }
 
 /// An action profile.
@@ -129,6 +140,8 @@ pub struct Register {
     pub size: u32,
     /// Cells are of the type `bool`.
     pub is_bool: bool,
+    /// How the client writes its values.
+    pub sdn: Sdn,
 }
 
 /// A value set.
@@ -160,8 +173,8 @@ pub struct Digest {
 /// The shape of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Bits.
-    Bits,
+    /// Bits, and how the client writes them.
+    Bits(Sdn),
     /// A truth.
     Bool,
     /// A struct of these.
@@ -201,6 +214,8 @@ pub struct Schema {
     pub table_ids: HashMap<TableId, u32>,
     /// Who alone may write, by id.
     pub roles: HashMap<u32, String>,
+    /// Strings of translated types, by URI (or name) and bits.
+    pub strings: HashMap<(String, u32), Arc<Strings>>,
 }
 
 const ROLE: &str = "@p4runtime_role(\"";
@@ -210,20 +225,68 @@ fn role_of(annotations: &[String]) -> Option<String> {
     text.split('"').next().map(str::to_owned)
 }
 
+fn name_of_key(f: &Field) -> restriction::Name {
+    use restriction::Kind as K;
+    let kind = match f.kind {
+        _ if matches!(f.sdn, Sdn::Text(_)) => K::Strings,
+        MatchKind::Exact => K::Exact,
+        MatchKind::Ternary => K::Ternary,
+        MatchKind::Optional => K::Optional,
+        MatchKind::Lpm => K::Lpm,
+        MatchKind::Range => K::Range,
+    };
+    restriction::Name { name: f.name.clone(), width: f.width, kind }
+}
+
+fn name_of_param(p: &Param) -> restriction::Name {
+    let kind = match p.sdn {
+        Sdn::Text(_) => restriction::Kind::Strings,
+        _ => restriction::Kind::Param,
+    };
+    restriction::Name { name: p.name.clone(), width: p.width, kind }
+}
+
+/// The restriction that a thing's annotations say, or what is wrong with it.
+fn restricted(
+    preamble: Option<&info::Preamble>,
+    word: &str,
+    names: &[restriction::Name],
+    priority: bool,
+) -> Result<Option<Arc<Restriction>>, String> {
+    let annotations = preamble.map_or(&[][..], |p| &p.annotations[..]);
+    match restriction::of(annotations, word, names, priority) {
+        Ok(found) => Ok(found.map(Arc::new)),
+        Err(e) => Err(format!("@{word}, {e}")),
+    }
+}
+
 /// What binding works on.
 struct Binding<'a> {
     info: &'a info::P4Info,
     names: &'a Names,
     program: &'a Program,
     seen: HashSet<u32>,
+    /// Bits of the program's types, by name, as far as they are known.
+    widths: HashMap<String, u32>,
     out: Schema,
 }
 
 impl Schema {
     /// A client's P4Info, bound to a program.
     pub fn bind(info: &info::P4Info, names: &Names, program: &Program) -> Result<Schema, Fault> {
-        let mut binding =
-            Binding { info, names, program, seen: HashSet::new(), out: Schema::default() };
+        Schema::bind_after(info, names, program, &HashMap::new())
+    }
+
+    /// The same, with strings of translated types that have numbers already.
+    pub fn bind_after(
+        info: &info::P4Info,
+        names: &Names,
+        program: &Program,
+        strings: &HashMap<(String, u32), Arc<Strings>>,
+    ) -> Result<Schema, Fault> {
+        let out = Schema { strings: strings.clone(), ..Schema::default() };
+        let widths = names.new_types.iter().cloned().collect();
+        let mut binding = Binding { info, names, program, seen: HashSet::new(), widths, out };
         binding.all()?;
         Ok(binding.out)
     }
@@ -261,6 +324,7 @@ impl Binding<'_> {
         for t in &info.tables {
             self.table(t)?;
         }
+        self.action_restrictions()?;
         for p in &info.action_profiles {
             self.profile(p)?;
         }
@@ -328,15 +392,69 @@ impl Binding<'_> {
                     ));
                 }
                 let width = u32::try_from(p.bitwidth).unwrap_or(0);
-                params.push(Param { id: p.id, name: p.name.clone(), width });
+                params.push(Param { id: p.id, name: p.name.clone(), width, sdn: Sdn::Plain });
             }
-            self.out.actions.insert(id, Action { name: name.to_owned(), params });
+            let action = Action { name: name.to_owned(), params, restriction: None };
+            self.out.actions.insert(id, action);
         }
         Ok(())
     }
 
+    fn action_restrictions(&mut self) -> Result<(), Fault> {
+        for a in &self.info.actions {
+            let id = a.preamble.as_ref().map_or(0, |p| p.id);
+            let Some(own) = self.out.actions.get_mut(&id) else { continue };
+            let names: Vec<restriction::Name> = own.params.iter().map(name_of_param).collect();
+            own.restriction = restricted(a.preamble.as_ref(), restriction::ACTION, &names, false)
+                .map_err(|e| {
+                fault!(InvalidArgument, "P4Info, the action `{}`, {e}", own.name)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// How the client writes values of a type that it names, which has so many bits in the program.
+    fn sdn(
+        &mut self,
+        type_name: Option<&info::P4NamedType>,
+        told: i32,
+        width: u32,
+        at: &str,
+    ) -> Result<Sdn, Fault> {
+        use info::p4_new_type_spec::Representation as R;
+        use info::p4_new_type_translation::SdnType;
+        let Some(named) = type_name else { return Ok(Sdn::Plain) };
+        let types = self.info.type_info.as_ref();
+        let spec = types.and_then(|t| t.new_types.get(&named.name));
+        let Some(R::TranslatedType(t)) = spec.and_then(|s| s.representation.as_ref()) else {
+            return Ok(Sdn::Plain);
+        };
+        self.widths.insert(named.name.clone(), width);
+        match &t.sdn_type {
+            Some(SdnType::SdnBitwidth(bits)) if *bits == told && *bits > 0 => {
+                Ok(if i64::from(*bits) == i64::from(width) { Sdn::Plain } else { Sdn::Number })
+            }
+            Some(SdnType::SdnBitwidth(bits)) => Err(fault!(
+                InvalidArgument,
+                "P4Info, {at}: {told} bits; its type `{}` is translated to {bits}",
+                named.name
+            )),
+            Some(SdnType::SdnString(_)) => {
+                let uri = if t.uri.is_empty() { &named.name } else { &t.uri };
+                let key = (uri.clone(), width);
+                let strings = self.out.strings.entry(key);
+                Ok(Sdn::Text(strings.or_insert_with(|| Arc::new(Strings::new(width))).clone()))
+            }
+            None => Err(fault!(
+                InvalidArgument,
+                "P4Info, the type `{}` is translated, but not to what: sdn_bitwidth or sdn_string is needed",
+                named.name
+            )),
+        }
+    }
+
     /// An action that a table's list names, as the table has it.
-    fn action_in(&self, t: &TableName, id: u32) -> Result<(ActionId, bool), Fault> {
+    fn action_in(&mut self, t: &TableName, id: u32) -> Result<(ActionId, bool), Fault> {
         let Some(action) = self.out.actions.get(&id) else {
             return Err(fault!(
                 InvalidArgument,
@@ -366,15 +484,25 @@ impl Binding<'_> {
                 a.params.len()
             ));
         }
-        for (told, (name, width)) in action.params.iter().zip(&a.params) {
-            if told.name != *name || told.width != *width {
+        let action_name = action.name.clone();
+        let told =
+            self.info.actions.iter().find(|a| a.preamble.as_ref().is_some_and(|p| p.id == id));
+        let params = told.map_or(&[][..], |a| &a.params[..]);
+        for (n, (told, (name, width))) in params.iter().zip(&a.params).enumerate() {
+            let at = format!("the action `{action_name}`, parameter `{}`", told.name);
+            let sdn = self.sdn(told.type_name.as_ref(), told.bitwidth, *width, &at)?;
+            let same = sdn.translates() || i64::from(told.bitwidth) == i64::from(*width);
+            if told.name != *name || !same {
                 return Err(fault!(
                     InvalidArgument,
-                    "P4Info, the action `{}`: the parameter `{}` of {} bits; the program's is `{name}` of {width}",
-                    action.name,
+                    "P4Info, the action `{action_name}`: the parameter `{}` of {} bits; the program's is `{name}` of {width}",
                     told.name,
-                    told.width
+                    told.bitwidth
                 ));
+            }
+            let own = self.out.actions.get_mut(&id).and_then(|a| a.params.get_mut(n));
+            if let Some(own) = own {
+                (own.width, own.sdn) = (*width, sdn);
             }
         }
         Ok((a.id, a.default_only))
@@ -455,7 +583,11 @@ impl Binding<'_> {
         if counter.is_some() && own.counter.is_none() {
             return Err(lacks("direct counter"));
         }
+        let names: Vec<restriction::Name> = fields.iter().map(name_of_key).collect();
+        let restriction = restricted(t.preamble.as_ref(), restriction::ENTRY, &names, true)
+            .map_err(|e| fault!(InvalidArgument, "P4Info, the table `{name}`, {e}"))?;
         let bound = Table {
+            restriction,
             id,
             name: name.to_owned(),
             table: own.id,
@@ -477,7 +609,7 @@ impl Binding<'_> {
         Ok(())
     }
 
-    fn field(&self, t: &TableName, f: &info::MatchField) -> Result<Field, Fault> {
+    fn field(&mut self, t: &TableName, f: &info::MatchField) -> Result<Field, Fault> {
         let name = match f.name.strip_suffix(".$valid$") {
             Some(header) => format!("{header}.isValid()"),
             None => f.name.clone(),
@@ -511,18 +643,25 @@ impl Binding<'_> {
                 key.kind.word()
             ));
         }
-        if i64::from(f.bitwidth) != i64::from(key.width) {
+        let at_key = format!("the table `{}`, key `{name}`", t.name);
+        let sdn = self.sdn(f.type_name.as_ref(), f.bitwidth, key.width, &at_key)?;
+        if !sdn.translates() && i64::from(f.bitwidth) != i64::from(key.width) {
             return Err(fault!(
                 InvalidArgument,
-                "P4Info, the table `{}`, key `{name}`: {} bits; the program's has {}{}",
-                t.name,
+                "P4Info, {at_key}: {} bits; the program's has {}",
                 f.bitwidth,
-                key.width,
-                if f.type_name.is_some() { " (types are not translated here)" } else { "" }
+                key.width
+            ));
+        }
+        if sdn.translates() && !matches!(key.kind, MatchKind::Exact | MatchKind::Optional) {
+            return Err(fault!(
+                InvalidArgument,
+                "P4Info, {at_key}: its type is translated, so that the key has to be exact or optional"
             ));
         }
         let key_at = u16::try_from(at).unwrap_or(u16::MAX);
-        Ok(Field { id: f.id, name: f.name.clone(), key: key_at, width: key.width, kind: key.kind })
+        let (width, kind) = (key.width, key.kind);
+        Ok(Field { id: f.id, name: f.name.clone(), key: key_at, width, kind, sdn })
     }
 
     fn profile(&mut self, p: &info::ActionProfile) -> Result<(), Fault> {
@@ -632,7 +771,12 @@ impl Binding<'_> {
         let is_bool =
             matches!(r.type_spec.as_ref().and_then(|t| t.type_spec.as_ref()), Some(T::Bool(_)));
         let (register, width) = (*register, *width);
-        let register = Register { name: name.to_owned(), register, width, size: real, is_bool };
+        let sdn = match r.type_spec.as_ref().and_then(|t| t.type_spec.as_ref()) {
+            Some(T::NewType(named)) => self.of_new_type(named, width, name)?,
+            _ => Sdn::Plain,
+        };
+        let register =
+            Register { name: name.to_owned(), register, width, size: real, is_bool, sdn };
         self.out.registers.insert(id, register);
         Ok(())
     }
@@ -646,17 +790,22 @@ impl Binding<'_> {
                 known(self.names.value_sets.iter().map(|v| v.0.as_str()))
             ));
         };
-        let told: Vec<u32> =
-            v.r#match.iter().map(|f| u32::try_from(f.bitwidth).unwrap_or(0)).collect();
+        let mut fields = Vec::new();
+        let mut told = Vec::new();
+        for (i, f) in v.r#match.iter().enumerate() {
+            let bits = u32::try_from(f.bitwidth).unwrap_or(0);
+            let width = widths.get(i).copied().unwrap_or(bits);
+            let at = format!("the value set `{name}`, field {}", f.id);
+            let sdn = self.sdn(f.type_name.as_ref(), f.bitwidth, width, &at)?;
+            told.push(if sdn.translates() { width } else { bits });
+            fields.push(Param { id: f.id, name: f.name.clone(), width, sdn });
+        }
         if told != *widths {
             return Err(fault!(
                 InvalidArgument,
                 "P4Info, the value set `{name}`: fields of {told:?} bits; the program's have {widths:?}"
             ));
         }
-        let fields = v.r#match.iter().zip(widths);
-        let fields =
-            fields.map(|(f, w)| Param { id: f.id, name: f.name.clone(), width: *w }).collect();
         let real = self.program.value_sets[set.index()].capacity;
         size(v.size.into(), real, "the value set", name)?;
         let bound = ValueSet { name: name.to_owned(), set: *set, fields, size: real };
@@ -674,44 +823,101 @@ impl Binding<'_> {
                 known(self.program.digests.iter().map(|d| d.name.as_str()))
             ));
         };
-        let shape = d.type_spec.as_ref().and_then(|t| self.shape(t, 0));
+        let mut widths = own.fields.iter().map(|f| f.width);
+        let shape = match &d.type_spec {
+            Some(t) => self.shape(t, 0, &mut widths, name)?,
+            None => None,
+        };
         // Without a type its fields are those of a struct.
-        let flat = || Shape::Struct(vec![Shape::Bits; own.fields.len()]);
+        let flat = || Shape::Struct(vec![Shape::Bits(Sdn::Plain); own.fields.len()]);
         let shape = shape.filter(|s| leaves(s) == own.fields.len()).unwrap_or_else(flat);
         let digest = Digest { id, name: name.to_owned(), digest: DigestId(n), shape };
         self.out.digests.insert(id, digest);
         Ok(())
     }
 
-    /// A type's shape, as far as `type_info` tells it.
-    fn shape(&self, t: &info::P4DataTypeSpec, depth: u32) -> Option<Shape> {
+    /// The client has other values of this type than the program.
+    fn is_translated(&self, named: &info::P4NamedType) -> bool {
+        use info::p4_new_type_spec::Representation as R;
+        let types = self.info.type_info.as_ref();
+        let spec = types.and_then(|t| t.new_types.get(&named.name));
+        matches!(spec.and_then(|s| s.representation.as_ref()), Some(R::TranslatedType(_)))
+    }
+
+    /// How the client writes values of a new type of so many bits.
+    fn of_new_type(
+        &mut self,
+        named: &info::P4NamedType,
+        width: u32,
+        of: &str,
+    ) -> Result<Sdn, Fault> {
+        use info::p4_new_type_spec::Representation as R;
+        use info::p4_new_type_translation::SdnType;
+        let types = self.info.type_info.as_ref();
+        let spec = types.and_then(|t| t.new_types.get(&named.name));
+        let told = match spec.and_then(|s| s.representation.as_ref()) {
+            Some(R::TranslatedType(t)) => match t.sdn_type {
+                Some(SdnType::SdnBitwidth(bits)) => bits,
+                _ => 0,
+            },
+            _ => 0,
+        };
+        self.sdn(Some(named), told, width, &format!("`{of}`"))
+    }
+
+    /// A type's shape, as far as `type_info` tells it. `widths` are those of the program's values in order.
+    fn shape(
+        &mut self,
+        t: &info::P4DataTypeSpec,
+        depth: u32,
+        widths: &mut dyn Iterator<Item = u32>,
+        of: &str,
+    ) -> Result<Option<Shape>, Fault> {
         use info::p4_data_type_spec::TypeSpec as T;
+        use info::p4_new_type_spec::Representation as R;
         if depth > 16 {
-            return None;
+            return Ok(None);
         }
         let types = self.info.type_info.as_ref();
-        match t.type_spec.as_ref()? {
-            T::Bitstring(_) | T::SerializableEnum(_) => Some(Shape::Bits),
-            T::Bool(_) => Some(Shape::Bool),
-            T::Tuple(tuple) => {
-                let members = tuple.members.iter().map(|m| self.shape(m, depth + 1));
-                Some(Shape::Tuple(members.collect::<Option<_>>()?))
+        let Some(spec) = &t.type_spec else { return Ok(None) };
+        let members: Vec<&info::P4DataTypeSpec> = match spec {
+            T::Bitstring(_) | T::SerializableEnum(_) => {
+                widths.next();
+                return Ok(Some(Shape::Bits(Sdn::Plain)));
             }
-            T::Struct(named) => {
-                let of = types?.structs.get(&named.name)?;
-                let members =
-                    of.members.iter().map(|m| self.shape(m.type_spec.as_ref()?, depth + 1));
-                Some(Shape::Struct(members.collect::<Option<_>>()?))
+            T::Bool(_) => {
+                widths.next();
+                return Ok(Some(Shape::Bool));
             }
             T::NewType(named) => {
-                use info::p4_new_type_spec::Representation as R;
-                match types?.new_types.get(&named.name)?.representation.as_ref()? {
-                    R::OriginalType(t) => self.shape(t, depth + 1),
-                    R::TranslatedType(_) => Some(Shape::Bits),
-                }
+                let new = types.and_then(|t| t.new_types.get(&named.name));
+                return match new.and_then(|n| n.representation.as_ref()) {
+                    Some(R::OriginalType(t)) => self.shape(t, depth + 1, widths, of),
+                    Some(R::TranslatedType(_)) => {
+                        let Some(width) = widths.next() else { return Ok(None) };
+                        Ok(Some(Shape::Bits(self.of_new_type(named, width, of)?)))
+                    }
+                    None => Ok(None),
+                };
             }
-            _ => None,
+            T::Tuple(tuple) => tuple.members.iter().collect(),
+            T::Struct(named) => match types.and_then(|t| t.structs.get(&named.name)) {
+                Some(of) => of.members.iter().filter_map(|m| m.type_spec.as_ref()).collect(),
+                None => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        let mut all = Vec::new();
+        for m in members {
+            match self.shape(m, depth + 1, widths, of)? {
+                Some(shape) => all.push(shape),
+                None => return Ok(None),
+            }
         }
+        Ok(Some(match spec {
+            T::Tuple(_) => Shape::Tuple(all),
+            _ => Shape::Struct(all),
+        }))
     }
 
     fn header(&mut self, h: &info::ControllerPacketMetadata) -> Result<(), Fault> {
@@ -720,7 +926,20 @@ impl Binding<'_> {
         let mut fields = Vec::new();
         let mut ids = HashSet::new();
         for m in &h.metadata {
-            let width = u32::try_from(m.bitwidth).unwrap_or(0);
+            let mut width = u32::try_from(m.bitwidth).unwrap_or(0);
+            let at = format!("the controller header `{name}`, `{}`", m.name);
+            let mut sdn = Sdn::Plain;
+            if let Some(named) = m.type_name.as_ref().filter(|t| self.is_translated(t)) {
+                let own = self.widths.get(&named.name).copied();
+                width = own.ok_or_else(|| {
+                    fault!(
+                        InvalidArgument,
+                        "P4Info, {at}: nothing tells how many bits its translated type `{}` has in the program",
+                        named.name
+                    )
+                })?;
+                sdn = self.sdn(Some(named), m.bitwidth, width, &at)?;
+            }
             if m.id == 0 || !ids.insert(m.id) || width == 0 || width > 2048 {
                 return Err(fault!(
                     InvalidArgument,
@@ -732,7 +951,7 @@ impl Binding<'_> {
                 ));
             }
             bits += u64::from(width);
-            fields.push(Param { id: m.id, name: m.name.clone(), width });
+            fields.push(Param { id: m.id, name: m.name.clone(), width, sdn });
         }
         if !bits.is_multiple_of(8) {
             return Err(fault!(
@@ -757,7 +976,7 @@ impl Binding<'_> {
 /// How many values a shape has.
 fn leaves(shape: &Shape) -> usize {
     match shape {
-        Shape::Bits | Shape::Bool => 1,
+        Shape::Bits(_) | Shape::Bool => 1,
         Shape::Struct(all) | Shape::Tuple(all) => all.iter().map(leaves).sum(),
     }
 }

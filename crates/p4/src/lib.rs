@@ -11,6 +11,7 @@
 //! | [`ast`], [`parse`] | the syntax tree; the parser, which goes on after errors |
 //! | [`lower`] | from the typed tree to the pipeline language; the v1model architecture |
 //! | [`control`] | entries, groups, sessions by name; another program in place of the one that runs |
+//! | [`bmv2`] | the JSON that p4c writes for bmv2, read as a program |
 //! | [`commands`], [`stf`] | these as lines of text, in the manner of bmv2's; p4c's packet tests |
 //! | [`types`], [`hir`], [`check`] | types; the typed tree; the checker, from one tree to the other |
 //!
@@ -21,6 +22,7 @@ use std::path::Path;
 
 mod annotations;
 pub mod ast;
+pub mod bmv2;
 pub mod check;
 pub mod commands;
 pub mod control;

@@ -1,8 +1,7 @@
 //! Registers (P4Runtime §9.10).
 
 use super::shared::{Effect, Reading, Writing, index, only_modify, unknown};
-use crate::canonical;
-use crate::code::{Code, Fault, fault};
+use crate::code::{Fault, fault};
 use crate::proto::v1;
 use crate::schema::Register;
 use ir::Bits;
@@ -13,15 +12,10 @@ use v1::update::Type;
 
 fn value(of: &Register, data: Option<&v1::P4Data>) -> Result<Bits, Fault> {
     match data.and_then(|d| d.data.as_ref()) {
-        Some(Data::Bitstring(bytes)) if !of.is_bool => {
-            canonical::read(bytes, of.width).map_err(|e| {
-                let code = match e {
-                    canonical::Misfit::Empty => Code::InvalidArgument,
-                    canonical::Misfit::Wide { .. } => Code::OutOfRange,
-                };
-                Fault::new(code, format!("register `{}`: the value {e}", of.name))
-            })
-        }
+        Some(Data::Bitstring(bytes)) if !of.is_bool => of
+            .sdn
+            .read(bytes, of.width)
+            .map_err(|e| Fault::new(e.code(), format!("register `{}`: the value {e}", of.name))),
         Some(Data::Bool(truth)) if of.is_bool => Ok(Bits::from_bool(*truth).cast(of.width)),
         Some(_) => Err(fault!(
             InvalidArgument,
@@ -58,7 +52,7 @@ pub(super) fn read(r: &mut Reading<'_>, e: &v1::RegisterEntry) -> Result<(), Fau
             })?;
             let data = match of.is_bool {
                 true => Data::Bool(!cell.is_zero()),
-                false => Data::Bitstring(canonical::write(&cell)),
+                false => Data::Bitstring(of.sdn.write(&cell)),
             };
             r.tell(E::RegisterEntry(v1::RegisterEntry {
                 register_id: id,

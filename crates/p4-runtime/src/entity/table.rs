@@ -3,8 +3,9 @@
 use super::shared::{Effect, Reading, Writing, unknown};
 use super::{replication, units};
 use crate::canonical;
-use crate::code::{Code, Fault, fault};
+use crate::code::{Fault, fault};
 use crate::proto::v1;
+use crate::restriction::Given;
 use crate::schema::{Action, Field, Schema, Table};
 use ir::program::MatchKind;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Pattern};
@@ -26,12 +27,8 @@ fn field_fault(t: &Table, f: &Field, what: impl std::fmt::Display) -> Fault {
 
 /// A value of a field.
 fn value(t: &Table, f: &Field, bytes: &[u8], what: &str) -> Result<Bits, Fault> {
-    canonical::read(bytes, f.width).map_err(|e| {
-        let code = match e {
-            canonical::Misfit::Empty => Code::InvalidArgument,
-            canonical::Misfit::Wide { .. } => Code::OutOfRange,
-        };
-        Fault::new(code, format!("table `{}`, key `{}`: the {what} {e}", t.name, f.name))
+    f.sdn.read(bytes, f.width).map_err(|e| {
+        Fault::new(e.code(), format!("table `{}`, key `{}`: the {what} {e}", t.name, f.name))
     })
 }
 
@@ -172,13 +169,9 @@ pub(super) fn args(at: &str, action: &Action, given: &v1::Action) -> Result<Vec<
         if values[n].is_some() {
             return Err(fault!(InvalidArgument, "{}: it is given twice", named()));
         }
-        let value = canonical::read(&p.value, param.width).map_err(|e| {
-            let code = match e {
-                canonical::Misfit::Empty => Code::InvalidArgument,
-                canonical::Misfit::Wide { .. } => Code::OutOfRange,
-            };
-            Fault::new(code, format!("{}: the value {e}", named()))
-        })?;
+        let value = param.sdn.read(&p.value, param.width);
+        let value =
+            value.map_err(|e| Fault::new(e.code(), format!("{}: the value {e}", named())))?;
         values[n] = Some(value);
     }
     let missing = values.iter().position(Option::is_none);
@@ -190,7 +183,33 @@ pub(super) fn args(at: &str, action: &Action, given: &v1::Action) -> Result<Vec<
             action.params[n].name
         ));
     }
-    Ok(values.into_iter().flatten().collect())
+    let values: Vec<Bits> = values.into_iter().flatten().collect();
+    if let Some(r) = &action.restriction {
+        let call = Given { patterns: Vec::new(), args: &values, priority: 0 };
+        if let Some(clause) = r.violated(&call) {
+            return Err(fault!(
+                InvalidArgument,
+                "{at}, action `{}`: its arguments violate @action_restriction: {clause}",
+                action.name
+            ));
+        }
+    }
+    Ok(values)
+}
+
+/// An entry keeps to what its table asks for.
+fn keeps_to(t: &Table, matches: &[KeyMatch], priority: i32) -> Result<(), Fault> {
+    let Some(r) = &t.restriction else { return Ok(()) };
+    let pattern = |f: &Field| matches.iter().find(|m| m.key == f.key).map(|m| m.pattern.clone());
+    let patterns = t.fields.iter().map(pattern).collect();
+    match r.violated(&Given { patterns, args: &[], priority }) {
+        None => Ok(()),
+        Some(clause) => Err(fault!(
+            InvalidArgument,
+            "table `{}`: the entry violates @entry_restriction: {clause}",
+            t.name
+        )),
+    }
 }
 
 /// An action of the client's as the table has it.
@@ -374,6 +393,7 @@ pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::TableEntry) -> Resu
         w.take(updates);
         return Ok(());
     }
+    keeps_to(t, &matches, priority)?;
     check_direct(t, e)?;
     let idle_ns = u64::try_from(e.idle_timeout_ns).map_err(|_| {
         fault!(InvalidArgument, "table `{}`: idle_timeout_ns {}", t.name, e.idle_timeout_ns)
@@ -541,8 +561,10 @@ fn told_key(t: &Table, entry: &Entry) -> Vec<v1::FieldMatch> {
         let w = canonical::write;
         use v1::field_match as m;
         let told = match (f.kind, p) {
-            (MatchKind::Exact, Pattern::Exact(v)) => F::Exact(m::Exact { value: w(v) }),
-            (MatchKind::Optional, Pattern::Exact(v)) => F::Optional(m::Optional { value: w(v) }),
+            (MatchKind::Exact, Pattern::Exact(v)) => F::Exact(m::Exact { value: f.sdn.write(v) }),
+            (MatchKind::Optional, Pattern::Exact(v)) => {
+                F::Optional(m::Optional { value: f.sdn.write(v) })
+            }
             (MatchKind::Lpm, Pattern::Exact(v)) => {
                 F::Lpm(m::Lpm { value: w(v), prefix_len: f.width as i32 })
             }
@@ -573,7 +595,7 @@ pub(super) fn told_action(action: &Action, id: u32, args: &[Bits]) -> v1::Action
     let params = action.params.iter().zip(args);
     let param = |(p, v): (&crate::schema::Param, &Bits)| v1::action::Param {
         param_id: p.id,
-        value: canonical::write(v),
+        value: p.sdn.write(v),
     };
     v1::Action { action_id: id, params: params.map(param).collect() }
 }

@@ -26,12 +26,15 @@ fn member(of: &ValueSet, given: &v1::ValueSetMember) -> Result<Select, Fault> {
                 f.name
             )
         };
-        let read = |bytes: &[u8]| canonical::read(bytes, f.width).map_err(|e| wrong(e.to_string()));
+        let read = |bytes: &[u8]| f.sdn.read(bytes, f.width).map_err(|e| wrong(e.to_string()));
         let [one] = all.as_slice() else {
             return Err(wrong(format!("is given {} times, and has to be once", all.len())));
         };
         let (value, mask) = match &one.field_match_type {
             Some(F::Exact(m)) => (read(&m.value)?, Bits::ones(f.width)),
+            Some(F::Ternary(_)) if f.sdn.translates() => {
+                return Err(wrong("is of a translated type, and has to be exact".to_owned()));
+            }
             Some(F::Ternary(m)) => {
                 let (value, mask) = (read(&m.value)?, read(&m.mask)?);
                 if value.and(&mask) != value {
@@ -98,7 +101,7 @@ fn told(of: &ValueSet, select: &Select) -> Option<v1::ValueSetMember> {
         let (v, m) = (value.slice(high - 1, low), mask.slice(high - 1, low));
         high = low;
         use v1::field_match as k;
-        let value = canonical::write(&v);
+        let value = f.sdn.write(&v);
         let told = match m.is_ones() {
             true => F::Exact(k::Exact { value }),
             false => F::Ternary(k::Ternary { value, mask: canonical::write(&m) }),

@@ -94,6 +94,9 @@ pub fn lower(program: &hir::Program, diagnostics: &mut Diagnostics) -> Option<Lo
             n => format!("calc_{}", n - 1),
         };
     }
+    let new_types = program.newtypes.iter();
+    let new_types = new_types.filter_map(|n| Some((n.name.to_string(), bits_of(program, n.base)?)));
+    names.new_types = new_types.collect();
     let made = std::sync::Arc::new(ir_program);
     if let Err(e) = ir::Pipeline::new(made.clone()) {
         let text = format!("the pipeline language refuses what was made of this program: {e}");
@@ -102,6 +105,19 @@ pub fn lower(program: &hir::Program, diagnostics: &mut Diagnostics) -> Option<Lo
     }
     let program = std::sync::Arc::try_unwrap(made).unwrap_or_else(|a| (*a).clone());
     Some(Lowered { program, names, entries })
+}
+
+/// The bits of a type that a new type may be of.
+fn bits_of(program: &hir::Program, mut ty: TyId) -> Option<u32> {
+    loop {
+        match program.ty(ty) {
+            Ty::Bool => return Some(1),
+            Ty::Bit(w) | Ty::Signed(w) => return Some(*w),
+            Ty::New(n) => ty = program.newtypes[n.index()].base,
+            Ty::Enum(e) => ty = program.enums[e.index()].repr?,
+            _ => return None,
+        }
+    }
 }
 
 /// Calls inside of calls, objects inside of objects, at most.

@@ -149,6 +149,8 @@ pub struct Names {
     pub profiles: Vec<ProfileName>,
     /// Value sets and the widths of their fields in bits.
     pub value_sets: Vec<(String, ir::ValueSetId, Vec<u32>)>,
+    /// New types of the program, and their bits.
+    pub new_types: Vec<(String, u32)>,
     /// CRCs whose parameters may be changed, in the order of their places.
     pub calculations: Vec<Calculation>,
     /// The action of a bucket of a multicast group: port (9 bits) and replica (16 bits).

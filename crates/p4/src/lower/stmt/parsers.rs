@@ -186,8 +186,11 @@ impl Lower<'_> {
         let Some(width) = width.filter(|w| *w > 0) else {
             return self.refuse(vs.span, "a value set of this type is not supported");
         };
-        let name = annotation_text(&vs.annotations, "name").unwrap_or(&vs.name).to_string();
-        let full = join(&self.frame.path, &name);
+        let full = match annotation_text(&vs.annotations, "name") {
+            Some(text) if text.starts_with('.') => text[1..].to_string(),
+            Some(text) => join(&self.frame.path, text),
+            None => join(&self.frame.path, &vs.name),
+        };
         let unique = self.unique(&full);
         let id = self.b.value_set(&unique, width, size);
         self.names.value_sets.push((full, id, vec![width]));
