@@ -6,8 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::journal::Journal;
-use crate::messages::Messages;
-use crate::told::{Repeatable, is_punt, noted};
+use crate::messages::{Messages, Repeatable, is_punt, noted};
 use crate::unit::State;
 use ir::{Bits, RegisterId};
 use smallvec::{SmallVec, smallvec};

@@ -85,8 +85,9 @@ pub use buckets::{Groups, NO_ACTION};
 pub use compile::{Cache, Compiled, Error, Isa, Options, Text, compile};
 pub use copies::{Copy, Headers};
 pub use journal::Did;
+pub use messages::Repeatable;
 pub use scratch::{Answered, Said, Scratch};
-pub use told::{Repeatable, Told, What};
+pub use told::{Told, What};
 pub use unit::{
     DirectEntry, Handed, NoServices, NodeSpec, Services, State, Tables, Unit, are_twins, pair_twins,
 };

@@ -9,6 +9,7 @@
 
 use crate::copies::Headers;
 use crate::emit::{Ended, Env, Gen};
+use crate::messages::{Repeatable, is_punt, number};
 use crate::scratch::Scratch;
 use crate::value::{Base, store_words};
 use abi::state::ONCE;
@@ -16,11 +17,6 @@ use abi::{Outcome, offset, status};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::{Bits, DigestId, DropReason, EntryId, Expr, PuntReason, TableId, Verdict};
 use smallvec::SmallVec;
-
-/// Something is told.
-pub(crate) const TOLD: u64 = 1;
-/// A copy of the packet is.
-pub(crate) const PUNTED: u64 = 2;
 
 /// Of a table that was looked up, a node's number stands in its place.
 const NODE: u64 = 1 << 31;
@@ -41,32 +37,6 @@ pub enum What<'a> {
     },
     /// Values.
     Digest(DigestId),
-}
-
-/// A digest whose repeats may be left out ([`ir::Op::Digest`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Repeatable<'a> {
-    /// Which digest.
-    pub digest: DigestId,
-    /// The values that say what it is about, each behind its width.
-    pub about: &'a [u64],
-    /// The other ones.
-    pub rest: &'a [u64],
-}
-
-impl<'a> Repeatable<'a> {
-    /// If it is one. `words` are the values.
-    #[inline]
-    pub(crate) fn of(what: u64, words: &'a [u64]) -> Option<Repeatable<'a>> {
-        let mut left = (what >> abi::state::ONCE).checked_sub(1)?;
-        let mut at = 0;
-        while left > 0 {
-            at += 1 + words.get(at)?.div_ceil(64) as usize;
-            left -= 1;
-        }
-        let (about, rest) = words.split_at_checked(at)?;
-        Some(Repeatable { digest: DigestId(number(what)), about, rest })
-    }
 }
 
 /// A message for the control side.
@@ -98,21 +68,6 @@ impl<'a> Told<'a> {
         }
         args
     }
-}
-
-/// The number of a reason or of a digest.
-fn number(what: u64) -> u32 {
-    (what >> 8) as u32
-}
-
-/// It is a punt.
-pub(crate) fn is_punt(what: u64) -> bool {
-    what & 0xff == 0
-}
-
-/// What a packet has told that has told this.
-pub(crate) fn noted(what: u64) -> u64 {
-    if is_punt(what) { TOLD | PUNTED } else { TOLD }
 }
 
 /// Code has the number from a reason.

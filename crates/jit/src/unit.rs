@@ -2,7 +2,7 @@
 //! lookups when the code runs.
 
 pub use crate::buckets::NO_ACTION;
-use crate::told::Repeatable;
+use crate::messages::Repeatable;
 use classify::Hit;
 use interp::Color;
 use ir::{
