@@ -143,15 +143,22 @@ def run(name, *words):
 
 def place(port):
     """Bridge, number there, and interface of a port by the dummy datapath's number or by name."""
-    name = "br0" if port in (str(LOCAL_BELOW), "br0") else port if not port.isdigit() else f"p{port}"
-    bridge = run("ovs-vsctl", "iface-to-br", name) if name != "br0" else "br0"
+    local = port.isdigit() and LOCAL_BELOW <= int(port) < 2 * LOCAL_BELOW
+    name = f"br{int(port) - LOCAL_BELOW}" if local else port if not port.isdigit() else f"p{port}"
+    bridge = run("ovs-vsctl", "iface-to-br", name) if not name.startswith("br") else name
     return bridge, run("ovs-vsctl", "get", "Interface", name, "ofport"), name
 
 
-def interfaces():
-    """Names and numbers of all interfaces."""
+def below(bridge):
+    """The dummy datapath's numbers of a bridge's interfaces, by the bridge's own: those of names p1, p2, br0 and so on."""
     rows = json.loads(run("ovs-vsctl", "--format=json", "--columns=name,ofport", "list", "Interface"))["data"]
-    return [(name, str(number)) for name, number in rows if isinstance(number, int)]
+    own = [bridge, *run("ovs-vsctl", "list-ifaces", bridge).split()]
+    numbers = {}
+    for name, number in rows:
+        found = re.fullmatch(r"(p|br)(\d+)", name)
+        if name in own and found and isinstance(number, int):
+            numbers[str(number)] = str(int(found[2]) + (LOCAL_BELOW if found[1] == "br" else 0))
+    return numbers
 
 
 def packet(text):
@@ -178,7 +185,7 @@ def trace(words):
     if words and words[0] in ("ovs-dummy", "dummy@ovs-dummy"):
         words = words[1:]
     elif len(words) < 2 or "(" not in words[1]:
-        return None
+        return show(words[0], ["ofproto/trace", *words, *generate]) if words[:1] in bridges() else None
     else:
         words = words[1:]
     flow, port, tags = openflow(words[0])
@@ -189,13 +196,27 @@ def trace(words):
     elif tags and len(words) == 1:
         flow, words = [], [words[0], packet(words[0]).hex()]
     asked = ["ofproto/trace", bridge, ",".join([f"in_port={number}", *flow]), *words[1:]]
+    status = show(bridge, asked)
+    if generate and not status:
+        inject(interface, packet(words[0]))
+        time.sleep(0.1)
+    return status
+
+
+def bridges():
+    """Names of bridges, each as the first of some words."""
+    return [[name] for name in run("ovs-vsctl", "list-br").split()]
+
+
+def show(bridge, asked):
+    """Asks ovs-appctl for a trace, and prints it with the dummy datapath's numbers."""
     done = subprocess.run([own("ovs-appctl"), *asked], capture_output=True, text=True)
-    below = {number: str(LOCAL_BELOW) if name.startswith("br") else name[1:] for name, number in interfaces()}
+    numbers = below(bridge)
 
     def outputs(line):
-        # Numbers that stand alone are ports: those of the dummy datapath are of the names p1, p2 and so on.
+        # Numbers that stand alone are ports.
         parts = re.split(r"(\([^()]*(?:\([^()]*\)[^()]*)*\))", line)
-        return "".join(part if part.startswith("(") else re.sub(r"(?<![\w(])\d+(?!\w)", lambda n: below.get(n[0], n[0]), part)
+        return "".join(part if part.startswith("(") else re.sub(r"(?<![\w(])\d+(?!\w)", lambda n: numbers.get(n[0], n[0]), part)
                        for part in parts)
 
     head = "Datapath actions: "
@@ -203,9 +224,6 @@ def trace(words):
                    for line in done.stdout.splitlines(keepends=True))
     sys.stdout.write(told)
     sys.stderr.write(done.stderr)
-    if generate and not done.returncode:
-        inject(interface, packet(words[0]))
-        time.sleep(0.1)
     return done.returncode
 
 

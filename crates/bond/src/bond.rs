@@ -473,6 +473,11 @@ impl Bond {
         Some(link.status == crate::lacp::Status::Current)
     }
 
+    /// A member is not to be used as long as LACP does not allow it; never without LACP.
+    pub fn waits_for_lacp(&self, member: &str) -> bool {
+        self.machine.as_ref().is_some_and(|machine| !machine.may_enable(member))
+    }
+
     /// Does what `ovs-appctl` asks, and answers in its words.
     pub fn command(
         &mut self,

@@ -75,7 +75,11 @@ mod tests {
 
     #[test]
     fn the_database_gets_the_kind_it_asks_for() {
-        assert_eq!(KINDS.database_words(), ["internal", "patch", "system", "tap"]);
+        let mut words = vec!["internal", "patch", "system", "tap"];
+        if port_dpdk::BUILT_IN {
+            words.splice(0..0, ["dpdk", "dpdkvhostuser", "dpdkvhostuserclient"]);
+        }
+        assert_eq!(KINDS.database_words(), words);
         let options = BTreeMap::from([("peer".to_owned(), "b".to_owned())]);
         for (word, spec) in [
             ("internal", "internal:a"),

@@ -27,6 +27,13 @@ impl PortFlags {
     pub const QUEUES: u32 = 8;
     /// Frames received beyond a rate are dropped.
     pub const POLICED: u32 = 16;
+    /// Frames pass, and groups and clients take the port as not live.
+    pub const HELD: u32 = 32;
+
+    /// It is up, and nobody holds it.
+    pub fn is_live(self) -> bool {
+        self.has(PortFlags::UP) && !self.has(PortFlags::HELD)
+    }
 
     /// All of these bits are set.
     pub fn has(self, bits: u32) -> bool {
@@ -202,9 +209,10 @@ impl PortShared {
         } else {
             self.flags.fetch_and(!bits, Ordering::Release);
         }
-        if bits & PortFlags::UP != 0 {
+        if bits & (PortFlags::UP | PortFlags::HELD) != 0 {
             let tables = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-            tables.iter().for_each(|live| live.set(self.number, on));
+            let is_live = self.flags().is_live();
+            tables.iter().for_each(|live| live.set(self.number, is_live));
         }
     }
 
@@ -215,7 +223,7 @@ impl PortShared {
         if there {
             tables.push(table.clone());
         }
-        table.set(self.number, there && self.flags().has(PortFlags::UP));
+        table.set(self.number, there && self.flags().is_live());
     }
 
     /// The egress queues, if there are any.
@@ -356,10 +364,10 @@ impl PortTable {
         ports
     }
 
-    /// The port is there and up.
+    /// The port is there and live.
     #[inline]
     pub fn is_live(&self, number: u32) -> bool {
-        self.get(number).is_some_and(|p| p.flags().has(PortFlags::UP))
+        self.get(number).is_some_and(|p| p.flags().is_live())
     }
 }
 
@@ -404,6 +412,20 @@ mod tests {
             ("tx_ring_full", 6),
         ];
         assert_eq!(drops, expected);
+    }
+
+    #[test]
+    fn a_port_that_is_held_is_up_and_not_live() {
+        let mut table = PortTable::default();
+        let port = Arc::new(PortShared::new(5, "p5", PortFlags::UP, 1));
+        table.insert(port.clone());
+        port.set_flag(PortFlags::HELD, true);
+        assert!(!table.is_live(5) && !table.live().is_live(5) && port.flags().has(PortFlags::UP));
+        port.set_flag(PortFlags::UP, false);
+        port.set_flag(PortFlags::HELD, false);
+        assert!(!table.is_live(5) && !table.live().is_live(5));
+        port.set_flag(PortFlags::UP, true);
+        assert!(table.is_live(5) && table.live().is_live(5));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! that goes down are forgotten at once, so that traffic floods to where they may be now.
 //!
 //! Ports share the tables' room. When it is full, a new station takes the place of one of the port that
-//! has most, the one learnt first there, unless a packet of it came since: so a flood of addresses at
+//! has most, the one there that was not heard of for longest: so a flood of addresses at
 //! one port costs the stations of the others nothing. Stations give way at [`EVICTIONS`] a second at
 //! most, dealt fairly among the ports that ask; beyond it they are not learnt, and traffic to them
 //! floods. Both are counted (`stations_evicted`, `stations_not_learnt`).
@@ -44,7 +44,7 @@ use switch::{FairLimit, Switch};
 const EVICTIONS: u64 = 2000;
 const EVICTIONS_AT_ONCE: u64 = 512;
 /// Stations that are looked at for one that has been silent, at most.
-const CHANCES: usize = 8;
+const CHANCES: usize = 64;
 /// That stations give way is said again after so long.
 const FULL_AGAIN_NS: u64 = 60_000_000_000;
 /// A station that said by ARP where it is stays there for so long, whatever comes back by a bond.
@@ -75,8 +75,8 @@ struct Station {
 pub struct Stations {
     known: HashMap<Place, Station>,
     by_source: HashMap<EntryId, Place>,
-    /// By port, the one first that gives way first.
-    behind: HashMap<u32, BTreeMap<u64, Place>>,
+    /// By port, by when they were seen last and their turn: the one first that gives way first.
+    behind: HashMap<u32, BTreeMap<(u64, u64), Place>>,
     /// How many there are behind each port.
     sizes: BTreeSet<(usize, u32)>,
     turns: u64,
@@ -114,13 +114,17 @@ impl Stations {
     }
 
     /// The same, and when the last packet of each had come, by the clock of the switch that they are at; none of those that
-    /// stay.
+    /// stay. The one that was not heard of for longest comes first; one that stays is as of when it was put there.
     pub fn seen(&self, switch: &Switch) -> impl Iterator<Item = (u16, u64, u32, Option<u64>)> {
-        self.known.iter().map(|((vlan, mac), s)| {
+        let of = |((vlan, mac), s): (&Place, &Station)| {
             let used_ns = switch.counter(s.source.0).last_used_ns.unwrap_or(0);
-            let seen_ns = (!s.fixed).then(|| used_ns.max(s.seen_ns));
-            (*vlan, *mac, self.shown(s.port), seen_ns)
-        })
+            let last_ns = if s.fixed { s.seen_ns } else { used_ns.max(s.seen_ns) };
+            let seen_ns = (!s.fixed).then_some(last_ns);
+            ((last_ns, s.turn), (*vlan, *mac, self.shown(s.port), seen_ns))
+        };
+        let mut all: Vec<_> = self.known.iter().map(of).collect();
+        all.sort_unstable_by_key(|(last, _)| *last);
+        all.into_iter().map(|(_, station)| station)
     }
 
     /// What ports are told of VLANs. Those behind a port that changed are to be forgotten.
@@ -140,7 +144,7 @@ impl Stations {
         self.by_source.insert(station.source, place);
         if !station.fixed {
             self.line_up(station.port, |line| {
-                line.insert(station.turn, place);
+                line.insert((station.seen_ns, station.turn), place);
             });
         }
         self.known.insert(place, station);
@@ -151,14 +155,14 @@ impl Stations {
             self.by_source.remove(&station.source);
             if !station.fixed {
                 self.line_up(station.port, |line| {
-                    line.remove(&station.turn);
+                    line.remove(&(station.seen_ns, station.turn));
                 });
             }
         }
     }
 
     /// Changes who is behind a port.
-    fn line_up(&mut self, port: u32, change: impl FnOnce(&mut BTreeMap<u64, Place>)) {
+    fn line_up(&mut self, port: u32, change: impl FnOnce(&mut BTreeMap<(u64, u64), Place>)) {
         let line = self.behind.entry(port).or_default();
         self.sizes.remove(&(line.len(), port));
         change(line);
@@ -170,12 +174,13 @@ impl Stations {
         }
     }
 
-    /// Who gives way to a new station of a port: of the port that has most, in doubt of the new one's
-    /// own, the first one of which no packet has come since it was looked at last, or the first one.
+    /// Who gives way to a new station of a port: of the port that has most, in doubt of another than the new one's
+    /// own, the one that was not heard of for longest. Where more than [`CHANCES`] were heard of since they were looked at
+    /// last, one of those.
     fn victim(&mut self, port: u32, used_ns: impl Fn(EntryId) -> u64) -> Option<Place> {
         let (most, greediest) = *self.sizes.last()?;
-        let own = self.behind.get(&port).map_or(0, BTreeMap::len);
-        let from = if own >= most { port } else { greediest };
+        let mut equals = self.sizes.iter().rev().take_while(|(size, _)| *size == most);
+        let from = equals.find(|(_, other)| *other != port).map_or(greediest, |(_, other)| *other);
         for _ in 0..CHANCES {
             let (_, place) = self.behind.get(&from)?.first_key_value()?;
             let place = *place;
@@ -228,7 +233,7 @@ impl Stations {
         let (vlan, mac, port, arp) = (at(0) as u16, at(1), at(2) as u32, at(3) == 1);
         let bonded = self.vlans.bond(port).is_some();
         // A digest may be older than the port's going down, or its coming to a bond.
-        let live = || env.switch.port(port).is_some_and(|view| view.is_live());
+        let live = || env.switch.port(port).is_some_and(|view| view.is_up());
         let alone = || !self.vlans.is_mirrors(port) && self.vlans.bond_of(port).is_none();
         if !(bonded || live() && alone()) {
             return;
@@ -399,6 +404,13 @@ impl Stations {
         self.remove_all(env, stage, places);
     }
 
+    /// These may be anywhere now, but those that stay.
+    pub(crate) fn forget_these(&mut self, env: &Env, stage: &mut Stage, places: &[(u16, u64)]) {
+        let goes = |place: &&Place| self.known.get(*place).is_some_and(|station| !station.fixed);
+        let gone = places.iter().filter(goes).copied().collect();
+        self.remove_all(env, stage, gone);
+    }
+
     /// All stations may be anywhere now, but those that stay, unless all go. Says how many there were.
     pub(crate) fn forget_all(&mut self, env: &Env, stage: &mut Stage, all: bool) -> usize {
         let before = self.len();
@@ -466,9 +478,12 @@ mod tests {
             assert_eq!((victim, all.known[&victim].port), ((0, expected), 1));
             all.remove(victim);
         }
-        // Port 1 and port 3 have three each: who asks gives way itself, where it has as many.
-        assert_eq!(all.victim(3, silent), Some((0, 7)));
-        assert_eq!(all.victim(1, silent), Some((0, 2)));
+        // Port 1 and port 3 have three each: as in Open vSwitch, another port than the one that asks gives way.
+        assert_eq!(all.victim(3, silent), Some((0, 2)));
+        assert_eq!(all.victim(1, silent), Some((0, 7)));
+        all.insert((0, 99), station(3, 99, 99));
+        assert_eq!(all.victim(3, silent), Some((0, 7)), "a port that has most gives way itself");
+        all.remove((0, 99));
         assert!(all.victim(9, silent).is_some());
         assert_eq!(Stations::default().victim(1, silent), None);
     }

@@ -38,7 +38,7 @@ impl Agent {
         if changed && let Err(refusal) = self.transaction(None).set_flood_groups() {
             tracing::error!(port = view.number, %refusal, "flooding does not follow the ports");
         }
-        if !view.is_live() || reason == PortReason::Delete {
+        if !view.is_up() || reason == PortReason::Delete {
             let gone = reason == PortReason::Delete;
             self.stations.forget_port(&self.env, &mut self.stage, view.number, gone);
         }

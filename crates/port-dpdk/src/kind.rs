@@ -1,6 +1,6 @@
 //! The kind `dpdk`.
 
-use crate::{BUILT_IN, MBUFS, Options, eal, open};
+use crate::{BUILT_IN, MBUFS, Options, database, eal, open};
 use port::doctor::Finding;
 use port::kind::{Attached, Attachment, Environment, Kind, TakeOver};
 use port::spec::words::required;
@@ -14,6 +14,7 @@ pub static KIND: Kind = Kind {
     about: "a device that DPDK drives",
     use_for: "the highest rates; vhost-user, memif",
     diagnose: Some(|_| diagnose()),
+    database: if BUILT_IN { database::ALL } else { &[] },
     ..Kind::plain("dpdk", |text, at| {
         Ok(Attached::new(Device(required(text, at, "the device", "dpdk:DEVARGS")?)))
     })

@@ -25,6 +25,7 @@
 //! while DPDK's interrupt thread runs.
 //! Checked by: `tests/devices.rs` (net_ring, net_null, net_pcap, net_memif), `lab/dpdk_*`.
 
+mod database;
 #[cfg(feature = "dpdk")]
 mod device;
 pub mod eal;

@@ -46,7 +46,7 @@ pub struct Kind {
     /// Every worker has a receive queue of its own, so that queues are not spread.
     pub queue_per_worker: bool,
     /// What Open vSwitch's database calls it, for kinds that the database may ask for.
-    pub database: Option<Database>,
+    pub database: &'static [Database],
 }
 
 /// Why ports of a kind reach no other switch.
@@ -85,7 +85,7 @@ impl Kind {
             unprivileged: false,
             off_wire: None,
             queue_per_worker: false,
-            database: None,
+            database: &[],
         }
     }
 }
@@ -227,13 +227,13 @@ impl Kinds {
 
     /// What the database calls this, and how it is made of that.
     pub fn of_database(self, word: &str) -> Option<Database> {
-        self.iter().filter_map(|kind| kind.database).find(|database| database.word == word)
+        self.iter().flat_map(|kind| kind.database).copied().find(|database| database.word == word)
     }
 
     /// What the database may ask for, in order of words.
     pub fn database_words(self) -> Vec<&'static str> {
         let mut words: Vec<&str> =
-            self.iter().filter_map(|kind| kind.database).map(|database| database.word).collect();
+            self.iter().flat_map(|kind| kind.database).map(|database| database.word).collect();
         words.sort_unstable();
         words
     }

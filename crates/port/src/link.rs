@@ -2,7 +2,8 @@
 //! down.
 //!
 //! Two sockets: one asks and gets its answer, one listens to the link group so that a control
-//! thread can sleep on it. Both belong to the network namespace they were opened in
+//! thread can sleep on it. A watcher that has found an interface hears of that one alone, so that a change of one of
+//! a thousand interfaces wakes the port of one. Both belong to the network namespace they were opened in
 //! ([`Watcher::open_in`] takes another).
 //!
 //! Cost: a query is one request and one answer of about 2 KB.
@@ -141,6 +142,8 @@ pub struct Watcher {
     listening: OwnedFd,
     sequence: u32,
     buffer: Vec<u8>,
+    /// The interface that it listens to; all, if none.
+    follows: Option<u32>,
 }
 
 impl Watcher {
@@ -153,7 +156,7 @@ impl Watcher {
         bind(&asking, &SocketAddrNetlink::new(0, 0))?;
         let listening = route(SocketFlags::NONBLOCK)?;
         bind(&listening, &SocketAddrNetlink::new(0, RTMGRP_LINK))?;
-        Ok(Watcher { asking, listening, sequence: 0, buffer: vec![0; 32 * 1024] })
+        Ok(Watcher { asking, listening, sequence: 0, buffer: vec![0; 32 * 1024], follows: None })
     }
 
     /// In another namespace: a thread goes there, opens the sockets, and ends.
@@ -168,7 +171,8 @@ impl Watcher {
         thread.join().unwrap_or_else(|_| Err(io::Error::other("the helper thread panicked")))
     }
 
-    /// Readable when some interface of the namespace has changed.
+    /// Readable when the interface that [`query`](Self::query) has found last has changed or gone; if it found none, when
+    /// some interface of the namespace has changed.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.listening.as_fd()
     }
@@ -185,8 +189,26 @@ impl Watcher {
         }
     }
 
-    /// The interface of that name; `None` if there is none.
+    /// The interface of that name; `None` if there is none. Events are from now on those of this interface.
     pub fn query(&mut self, name: &str) -> io::Result<Option<Link>> {
+        let found = self.ask_link(name)?;
+        let index = found.as_ref().map(|link| link.index);
+        if index == self.follows {
+            return Ok(found);
+        }
+        crate::sys::filter::set_link(self.listening.as_fd(), index)?;
+        self.follows = index;
+        // What happened before the events were those of this one is seen now.
+        let again = self.ask_link(name)?;
+        if again.as_ref().map(|link| link.index) != index {
+            // It goes and comes at this very moment: every event is a reason to ask anew.
+            crate::sys::filter::set_link(self.listening.as_fd(), None)?;
+            self.follows = None;
+        }
+        Ok(again)
+    }
+
+    fn ask_link(&mut self, name: &str) -> io::Result<Option<Link>> {
         let mut request = Request::new(RTM_GETLINK, 0);
         let mut c_name = name.as_bytes().to_vec();
         c_name.push(0);
@@ -457,6 +479,17 @@ mod tests {
         assert_eq!(carrier(&watcher, "mrp-nothing"), None);
         assert_eq!(watcher.query("mrp-nothing").unwrap(), None);
         assert!(watcher.query("a name that is much too long for an interface").is_err());
+    }
+
+    #[test]
+    fn hears_of_the_interface_that_was_found_alone() {
+        let mut watcher = Watcher::open().unwrap();
+        assert_eq!(watcher.follows, None);
+        watcher.query("lo").unwrap().expect("a loopback interface");
+        assert_eq!(watcher.follows, Some(1));
+        watcher.query("lo").unwrap().expect("the same one");
+        assert_eq!(watcher.query("mrp-nothing").unwrap(), None);
+        assert_eq!(watcher.follows, None, "one that is not there may come by any event");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! news, and a few times per second in any case; changes reach clients as [`PortEvent`]s, and
 //! workers as flags.
 
+use crate::monitor::{LinkEvent, TURN};
 pub use crate::slot::{NUMBER_LOCAL, NUMBER_MAX, PortConfig, PortError, PortEvent, PortView};
 use crate::slot::{Slot, find};
 use crate::switch::Switch;
@@ -90,6 +91,7 @@ impl Switch {
             link,
             config: PortConfig::default(),
             since_ns: self.now_ns(),
+            held: false,
         };
         slot.set_flags();
         let view = slot.view();
@@ -230,6 +232,18 @@ impl Switch {
         Ok(())
     }
 
+    /// Holds a port, or lets go of it: while it is held it is not live for groups and clients, and frames pass as before.
+    pub fn hold_port(&self, number: u32, held: bool) -> Result<(), PortError> {
+        let mut slots = self.inner.slots();
+        let slot =
+            slots.iter_mut().find(|s| s.number == number).ok_or(PortError::Unknown(number))?;
+        if std::mem::replace(&mut slot.held, held) != held {
+            slot.set_flags();
+            self.inner.port_event(PortEvent::Modified(slot.view()));
+        }
+        Ok(())
+    }
+
     /// Sets a port's MTU and address, as far as they are said.
     pub fn set_link(&self, number: u32, wanted: LinkRequest) -> Result<(), PortError> {
         let mut slots = self.inner.slots();
@@ -332,35 +346,64 @@ impl Switch {
         self.inner.departed().clone()
     }
 
+    /// The same of one port, without asking the others.
+    pub fn counters_of_port(
+        &self,
+        number: u32,
+    ) -> Option<(PortView, PortCounters, port::KernelStats)> {
+        let mut slots = self.inner.slots();
+        let slot = slots.iter_mut().find(|s| s.number == number)?;
+        Some((slot.view(), slot.shared.counters(), slot.port.kernel_stats()))
+    }
+
     /// The descriptors of the ports that can tell when their link may have changed.
-    pub(crate) fn link_events(&self) -> Vec<OwnedFd> {
+    pub(crate) fn link_events(&self) -> Vec<LinkEvent> {
         let slots = self.inner.slots();
-        // One that cannot be duplicated is missed for a round: its port is asked all the same.
-        let own = |slot: &Slot| slot.port.event_fd()?.try_clone_to_owned().ok();
+        // One that cannot be duplicated is missed for a round: its port is asked in turn all the same.
+        let own =
+            |slot: &Slot| Some((slot.number, slot.port.event_fd()?.try_clone_to_owned().ok()?));
         slots.iter().filter_map(own).collect()
     }
 
-    /// A glance at the ports tells that some carrier has come or gone.
-    pub(crate) fn carrier_changed(&self) -> bool {
-        let differs = |slot: &Slot| {
+    /// Ports of which a glance tells that their carrier has come or gone.
+    pub(crate) fn carriers_changed(&self) -> Vec<u32> {
+        let differs = |slot: &&Slot| {
             slot.link.admin_up && slot.port.glance().is_some_and(|on| on != slot.link.carrier)
         };
-        self.inner.slots().iter().any(differs)
+        self.inner.slots().iter().filter(differs).map(|slot| slot.number).collect()
     }
 
-    /// Asks every port for its link, and tells clients and workers what changed.
-    pub(crate) fn check_links(&self) {
-        for slot in self.inner.slots().iter_mut() {
-            let link = slot.port.link();
-            if link == slot.link {
-                continue;
-            }
-            slot.link = link;
-            slot.set_flags();
-            tracing::info!(port = %slot.shared.name, number = slot.number, up = link.is_up(),
-                present = link.present, "link changed");
-            self.inner.port_event(PortEvent::Modified(slot.view()));
+    /// Asks these ports for their link, and tells clients and workers what changed.
+    pub(crate) fn check_links(&self, numbers: &[u32]) {
+        if numbers.is_empty() {
+            return;
         }
+        let mut slots = self.inner.slots();
+        for slot in slots.iter_mut().filter(|slot| numbers.contains(&slot.number)) {
+            self.check_link(slot);
+        }
+    }
+
+    /// Asks some ports for their link, from the one of this number on. Says with which the next turn begins.
+    pub(crate) fn check_links_in_turn(&self, from: u32) -> u32 {
+        let mut slots = self.inner.slots();
+        let first = slots.partition_point(|slot| slot.number < from);
+        for slot in slots.iter_mut().skip(first).take(TURN) {
+            self.check_link(slot);
+        }
+        slots.get(first + TURN).map_or(0, |slot| slot.number)
+    }
+
+    fn check_link(&self, slot: &mut Slot) {
+        let link = slot.port.link();
+        if link == slot.link {
+            return;
+        }
+        slot.link = link;
+        slot.set_flags();
+        tracing::info!(port = %slot.shared.name, number = slot.number, up = link.is_up(),
+            present = link.present, "link changed");
+        self.inner.port_event(PortEvent::Modified(slot.view()));
     }
 }
 

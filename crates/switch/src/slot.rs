@@ -29,12 +29,19 @@ pub struct PortView {
     pub config: PortConfig,
     /// When it was added, in nanoseconds of the switch's clock.
     pub since_ns: u64,
+    /// Somebody says that it is not to be used, whatever its link is, such as a bond whose partner is not there.
+    pub held: bool,
 }
 
 impl PortView {
     /// Frames can pass.
-    pub fn is_live(&self) -> bool {
+    pub fn is_up(&self) -> bool {
         self.link.is_up() && !self.config.down
+    }
+
+    /// Frames can pass, and nobody holds it.
+    pub fn is_live(&self) -> bool {
+        self.is_up() && !self.held
     }
 }
 
@@ -101,6 +108,7 @@ pub(crate) struct Slot {
     pub(crate) link: LinkState,
     pub(crate) config: PortConfig,
     pub(crate) since_ns: u64,
+    pub(crate) held: bool,
 }
 
 impl Slot {
@@ -112,6 +120,7 @@ impl Slot {
             link: self.link,
             config: self.config,
             since_ns: self.since_ns,
+            held: self.held,
         }
     }
 
@@ -119,6 +128,7 @@ impl Slot {
         self.shared.set_flag(PortFlags::UP, self.link.is_up() && !self.config.down);
         self.shared.set_flag(PortFlags::NO_RECEIVE, self.config.no_receive || self.config.down);
         self.shared.set_flag(PortFlags::NO_FORWARD, self.config.no_forward);
+        self.shared.set_flag(PortFlags::HELD, self.held);
     }
 }
 

@@ -497,23 +497,28 @@ impl Switch {
                 std::thread::sleep(TEND_INTERVAL);
             })?;
         }
-        switch.background("monitor", |signals, with| {
+        let asked = Cell::new((Instant::now(), 0));
+        switch.background("monitor", move |signals, with| {
             let events = Cell::default();
             with(&|switch| events.set(switch.link_events()));
-            let (events, until) = (events.take(), Instant::now() + LINK_INTERVAL);
+            let (events, (all_at, from)) = (events.take(), asked.get());
+            let until = all_at + LINK_INTERVAL;
             loop {
                 let glances = signals.watched.load(Ordering::Relaxed);
-                let timeout = if glances { LINK_GLANCE } else { LINK_INTERVAL };
-                if signals.monitor.wait(&events, timeout) || Instant::now() >= until {
+                let most = if glances { LINK_GLANCE } else { LINK_INTERVAL };
+                let left = until.saturating_duration_since(Instant::now());
+                let woken = signals.monitor.wait(&events, most.min(left));
+                if !woken.ports.is_empty() {
+                    with(&|switch| switch.check_links(&woken.ports));
+                }
+                if Instant::now() >= until {
+                    with(&|switch| asked.set((Instant::now(), switch.check_links_in_turn(from))));
+                }
+                if woken.any() || Instant::now() >= until {
                     break;
                 }
-                let changed = Cell::new(false);
-                with(&|switch| changed.set(switch.carrier_changed()));
-                if changed.get() {
-                    break;
-                }
+                with(&|switch| switch.check_links(&switch.carriers_changed()));
             }
-            with(&Switch::check_links);
             std::thread::sleep(LINK_PAUSE);
         })?;
         Ok(switch)

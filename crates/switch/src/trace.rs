@@ -21,6 +21,8 @@ pub struct Traced {
     pub trace: Trace,
     /// Frames that would leave: port and bytes.
     pub outputs: Vec<(u32, Vec<u8>)>,
+    /// The queues of their ports by which these frames would leave, one for each; 0 where none was chosen.
+    pub queues: Vec<u32>,
     /// Copies that would go to the control side.
     pub punts: Vec<(PuntReason, Vec<u8>)>,
     /// Services on the packet's way that were not called, each once. From there on it is taken as it was before.
@@ -30,11 +32,13 @@ pub struct Traced {
 #[derive(Default)]
 struct Record {
     outputs: Vec<(u32, Vec<u8>)>,
+    queues: Vec<u32>,
     punts: Vec<(PuntReason, Vec<u8>)>,
 }
 
 impl interp::Sink for Record {
-    fn output(&mut self, port: u32, _queue: u32, packet: Packet<'_>) {
+    fn output(&mut self, port: u32, queue: u32, packet: Packet<'_>) {
+        self.queues.push(queue);
         self.outputs.push((port, [packet.headers, packet.payload].concat()));
     }
 
@@ -117,8 +121,9 @@ impl Switch {
         let input = Input { bytes, in_port, now_ns: self.now_ns(), start: Start::Pipeline };
         let (verdict, trace) =
             forward.trace(&mut Scratch::default(), input, &mut externs, &mut record);
-        let Record { outputs, punts } = record;
+        let Record { outputs, queues, punts } = record;
         let not_called = externs.not_called;
-        Traced { version: forward.version(), verdict, trace, outputs, punts, not_called }
+        let version = forward.version();
+        Traced { version, verdict, trace, outputs, queues, punts, not_called }
     }
 }

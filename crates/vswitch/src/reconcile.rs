@@ -2,7 +2,8 @@
 //!
 //! A round: the database's last state becomes settings ([`crate::desired`]), settings become steps ([`crate::diff`]), steps
 //! are done ([`crate::apply`]), the switch settles, and what differs is written back ([`crate::report`]). A round begins
-//! when the database has changed, and every [`LOOK`] to see whether links have.
+//! when the database has changed, and every [`LOOK`] to see whether links have. A look is at all interfaces, so it does not
+//! hold up changes of one ([`LOOK_LATE`]).
 //!
 //! Holds true: `cur_cfg` is written after packets are forwarded by the configuration that it names; while another process
 //! has the database's lock nothing is changed; what was refused is tried again with every look; a lost connection changes
@@ -28,6 +29,8 @@ pub const LOCK: &str = "ovs_vswitchd";
 const LOOK: Duration = Duration::from_millis(500);
 /// A look may take this part of the time.
 const LOOK_SHARE: u32 = 10;
+/// A look waits for so long at most while the database changes: who changes it does not wait for looks.
+const LOOK_LATE: Duration = Duration::from_secs(2);
 /// An answer to a transaction is waited for so long. The next round writes what this one has not.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
@@ -192,7 +195,8 @@ impl Round {
             return;
         }
         let pause = LOOK.max(self.look_took * LOOK_SHARE);
-        let due = self.looked.is_none_or(|at| at.elapsed() >= pause);
+        let most = if is_new { pause + LOOK_LATE } else { pause };
+        let due = self.looked.is_none_or(|at| at.elapsed() >= most);
         if configured || (due && !self.refusals.is_empty()) {
             self.configure();
         }

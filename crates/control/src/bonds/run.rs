@@ -12,7 +12,7 @@ use ir::{Action, Bits, Expr, Op, Param};
 use of_pipeline::Agent;
 use of_pipeline::vlans::bonds::{BondConfig, SLOTS, slot_of_source};
 use openflow::PortNo;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -65,6 +65,8 @@ struct Runner {
     teach: Arc<Action>,
     /// What NORMAL refused last, so that it is said once.
     refused: Option<String>,
+    /// Ports that are held, as LACP does not allow their use.
+    held: BTreeSet<u32>,
 }
 
 fn action(name: &str, op: Op) -> Arc<Action> {
@@ -79,7 +81,7 @@ fn now_ms(switch: &Switch) -> u64 {
 /// Has a bond see the links of its members.
 fn links(one: &mut Running, switch: &Switch, now_ms: u64) {
     for (name, port) in &one.ports {
-        let up = switch.port(*port).is_some_and(|view| view.is_live());
+        let up = switch.port(*port).is_some_and(|view| view.is_up());
         one.bond.set_carrier(name, up, now_ms);
     }
 }
@@ -150,6 +152,7 @@ impl Bonds {
             send: action("lacp", Op::Output { port: to() }),
             teach: action("bond_learning", Op::Group { group: to() }),
             refused: None,
+            held: BTreeSet::new(),
         };
         let started =
             std::thread::Builder::new().name("bonds".to_owned()).spawn(move || runner.run(&frames));
@@ -252,6 +255,7 @@ impl Runner {
             }
             due_ms = due_ms.min(one.bond.due_ms().unwrap_or(u64::MAX));
         }
+        self.hold(&state.all);
         let wanted = state.wanted();
         if wanted != state.told {
             let told = lock(&self.agent).set_bonds(wanted.clone());
@@ -283,6 +287,23 @@ impl Runner {
         // Frames were sent meanwhile, so this is asked again.
         let soon = Duration::from_millis(due_ms.saturating_sub(now_ms).max(1));
         soon.min(LOOK)
+    }
+
+    /// Members that LACP does not allow are no live ports; those that have left a bond are as their links say.
+    fn hold(&mut self, all: &[Running]) {
+        let waiting = |one: &Running| {
+            let waits = one.ports.iter().filter(|(name, _)| one.bond.waits_for_lacp(name));
+            waits.map(|(_, port)| *port).collect::<Vec<_>>()
+        };
+        let held: BTreeSet<u32> = all.iter().flat_map(waiting).collect();
+        let changes = |port: &&u32| {
+            self.switch.port(**port).is_some_and(|view| view.held != held.contains(*port))
+        };
+        for port in held.union(&self.held).filter(changes) {
+            // One that goes at this very moment needs nothing.
+            let _ = self.switch.hold_port(*port, held.contains(port));
+        }
+        self.held = held;
     }
 
     /// Counts slots, and moves some.

@@ -131,13 +131,28 @@ fn lacp_is_spoken_between_two_bridges() {
     let found = bed.bridges.bridge("br0").unwrap();
     assert_eq!(found.lacp_current("a0"), Some(true));
     assert_eq!(found.lacp_current("bonds-lacp-0"), None);
+    let is_live = |port: &str| found.port(port).unwrap().view.is_live();
+    let becomes = |port: &str, wanted: bool| {
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while is_live(port) != wanted {
+            assert!(std::time::Instant::now() < until, "{port} does not become live: {wanted}");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    };
+    becomes("a0", true);
     bed.bridges.remove_port("br1", "a1").unwrap();
     bed.shows("bond", &["show", "bond0"], "member a0: disabled");
+    becomes("a0", false);
+    becomes("b0", true);
     bed.passes(2);
     assert!(bed.ask("lacp", &["show-stats", "bond0"]).contains("RX Bad PDUs: 0"));
     // Without a partner nothing passes.
     bed.bridges.set_bonds("br1", Vec::new()).unwrap();
     bed.shows("bond", &["show", "bond0"], "lacp_status: configured");
+    becomes("b0", false);
+    assert!(found.port("b0").unwrap().view.is_up(), "frames of LACP pass all the same");
+    bed.bridges.set_bonds("br0", Vec::new()).unwrap();
+    becomes("b0", true);
 }
 
 #[test]

@@ -141,6 +141,7 @@ impl Bridges {
         let _changing = self.changing();
         let bridge = self.bridge(name)?;
         lock(&self.0.all).retain(|other| !Arc::ptr_eq(other, &bridge));
+        self.forget_elsewhere(&bridge, |_| true);
         bridge.end()
     }
 
@@ -192,7 +193,23 @@ impl Bridges {
     /// Removes a port. Its interface is free when this returns.
     pub fn remove_port(&self, bridge: &str, port: &str) -> Result<(), Error> {
         let _changing = self.changing();
-        self.bridge(bridge)?.remove_port(port)
+        let bridge = self.bridge(bridge)?;
+        let number = bridge.number(port)?;
+        self.forget_elsewhere(&bridge, |station| station.port == number);
+        bridge.remove_port(port)
+    }
+
+    /// What was behind a port that goes may be behind another bridge's: stations of a bridge are forgotten by the others.
+    fn forget_elsewhere(&self, bridge: &Arc<Bridge>, goes: impl Fn(&Station) -> bool) {
+        let others: Vec<_> =
+            self.all().into_iter().filter(|other| !Arc::ptr_eq(other, bridge)).collect();
+        if others.is_empty() {
+            return;
+        }
+        let gone: Vec<Station> = bridge.stations().into_iter().filter(goes).collect();
+        if !gone.is_empty() {
+            others.iter().for_each(|other| other.forget_stations(&gone));
+        }
     }
 
     /// Gives a port another number, or with none the least free one; frames that wait in its queues stay there. Returns

@@ -24,27 +24,30 @@ fn number(mac: [u8; 6]) -> u64 {
 }
 
 impl Bridge {
-    /// The stations that NORMAL knows, by port, VLAN and address; none of a P4 program.
+    /// The stations that NORMAL knows, first the one that was not heard of for longest; none of a P4 program.
     pub fn stations(&self) -> Vec<Station> {
         let Some(openflow) = self.openflow() else { return Vec::new() };
         let agent = lock(&openflow.agent);
         let now_ns = self.switch().now_ns();
-        let mut all: Vec<Station> = agent
-            .stations()
-            .seen(self.switch())
-            .map(|(vlan, mac, port, seen_ns)| {
-                let [_, _, mac @ ..] = mac.to_be_bytes();
-                let age = seen_ns.map(|seen| Duration::from_nanos(now_ns.saturating_sub(seen)));
-                Station { port, vlan, mac, age }
-            })
-            .collect();
-        all.sort_unstable_by_key(|station| (station.port, station.vlan, station.mac));
-        all
+        let seen = agent.stations().seen(self.switch()).map(|(vlan, mac, port, seen_ns)| {
+            let [_, _, mac @ ..] = mac.to_be_bytes();
+            let age = seen_ns.map(|seen| Duration::from_nanos(now_ns.saturating_sub(seen)));
+            Station { port, vlan, mac, age }
+        });
+        seen.collect()
     }
 
     /// Forgets the stations that were learnt. Says how many there were.
     pub fn flush_stations(&self) -> usize {
         self.openflow().map_or(0, |openflow| lock(&openflow.agent).forget_stations())
+    }
+
+    /// Forgets these, but those that stay.
+    pub(super) fn forget_stations(&self, gone: &[Station]) {
+        let Some(openflow) = self.openflow() else { return };
+        let places: Vec<(u16, u64)> = gone.iter().map(|one| (one.vlan, number(one.mac))).collect();
+        lock(&openflow.agent).forget_these_stations(&places);
+        self.switch().sync();
     }
 
     /// A station stays at a port, wherever it was known before, until it is removed or the port goes.

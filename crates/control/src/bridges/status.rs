@@ -8,6 +8,7 @@ use datapath::ports::PortCounters;
 use of_channel::{Listen, Target};
 use openflow::Role;
 use port::KernelStats;
+use std::collections::HashMap;
 use switch::PortView;
 
 /// A bridge as it is.
@@ -100,12 +101,14 @@ impl Bridge {
 
     /// Its ports, by number.
     pub fn ports(&self) -> Vec<PortState> {
-        let configs = lock(&self.ports).clone();
+        let configs = lock(&self.ports).clone().into_iter();
+        let mut configs: HashMap<u32, PortConfig> =
+            configs.filter_map(|port| Some((port.number?, port))).collect();
         let counters = self.switch().port_counters();
         counters
             .into_iter()
             .filter_map(|(view, counters, kernel)| {
-                let config = configs.iter().find(|port| port.number == Some(view.number))?.clone();
+                let config = configs.remove(&view.number)?;
                 Some(PortState { config, view, counters, kernel })
             })
             .collect()
@@ -113,8 +116,11 @@ impl Bridge {
 
     /// One of its ports.
     pub fn port(&self, name: &str) -> Result<PortState, Error> {
-        let number = self.number(name)?;
-        let found = self.ports().into_iter().find(|port| port.view.number == number);
-        found.ok_or_else(|| Error::NoPort { bridge: self.name().to_owned(), port: name.to_owned() })
+        let none = || Error::NoPort { bridge: self.name().to_owned(), port: name.to_owned() };
+        let held = lock(&self.ports).iter().find(|port| port.name == name).cloned();
+        let config = held.ok_or_else(none)?;
+        let number = config.number.ok_or_else(none)?;
+        let (view, counters, kernel) = self.switch().counters_of_port(number).ok_or_else(none)?;
+        Ok(PortState { config, view, counters, kernel })
     }
 }

@@ -50,6 +50,52 @@ fn packets_pass_through_two_bridges_and_their_patch_ports_by_either_engine() {
 }
 
 #[test]
+fn what_was_behind_a_port_that_goes_is_forgotten_by_all_bridges() {
+    let bridges = bridges(1, EngineKind::default());
+    let mut far = Vec::new();
+    for (bridge, own, peer) in [("br0", "to1", "to0"), ("br1", "to0", "to1")] {
+        bridges.add(BridgeConfig::named(bridge)).unwrap();
+        far.push(memory(&bridges, bridge, &format!("elsewhere-{bridge}")));
+        patch(&bridges, bridge, own, peer);
+        flow(&bridges, bridge, "actions=NORMAL");
+    }
+    until("the patch ports are up", || {
+        live(&bridges, "br0", "to1") && live(&bridges, "br1", "to0")
+    });
+    let known = |bridge: &str| bridges.bridge(bridge).unwrap().stations().len();
+    for (from, to) in [(0, 1), (1, 0)] {
+        assert!(far[from].inject_bytes(&frame(to as u8, from as u8, 1)));
+        far[to].take_within(LONG).expect("a frame comes through");
+    }
+    until("both know both", || known("br0") == 2 && known("br1") == 2);
+    bridges.remove_port("br0", "elsewhere-br0").unwrap();
+    until("one is left", || known("br0") == 1 && known("br1") == 1);
+    let left = bridges.bridge("br1").unwrap().stations()[0].port;
+    assert_eq!(left, 1, "the other bridge's own");
+    bridges.remove("br1").unwrap();
+    assert_eq!(known("br0"), 0, "a bridge goes with all its ports");
+    bridges.stop();
+}
+
+#[test]
+fn of_many_ports_each_is_looked_at_and_told_by_itself() {
+    let bridges = bridges(1, EngineKind::default());
+    bridges.add(BridgeConfig::named("br0")).unwrap();
+    let far: Vec<_> = (0..150).map(|n| memory(&bridges, "br0", &format!("many-{n}"))).collect();
+    until("all are up", || (0..150).all(|n| live(&bridges, "br0", &format!("many-{n}"))));
+    for n in [149, 0, 77] {
+        far[n].set_carrier(false);
+        until("it is seen", || !live(&bridges, "br0", &format!("many-{n}")));
+    }
+    let found = bridges.bridge("br0").unwrap();
+    let one = found.port("many-5").unwrap();
+    assert_eq!((one.config.number, one.view.number), (Some(6), 6));
+    assert_eq!(found.ports().len(), 150);
+    assert!(found.port("many-150").is_err());
+    bridges.stop();
+}
+
+#[test]
 fn a_circle_of_bridges_ends_and_is_counted() {
     for engine in engines() {
         let bridges = bridges(1, engine);

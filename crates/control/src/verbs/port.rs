@@ -159,7 +159,7 @@ impl One {
                 false => config.vlan.to_string(),
             },
             name: config.name,
-            up: view.is_live(),
+            up: view.is_up(),
             present: view.link.present,
             mac: mac.join(":"),
             mtu: view.info.mtu,

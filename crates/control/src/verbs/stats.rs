@@ -118,7 +118,7 @@ impl Verb for Stats {
 fn answer(switch: &Switch, controllers: String) -> Answer {
     let ports = switch.port_counters().into_iter().map(|(view, counters, kernel)| Port {
         number: view.number,
-        up: view.is_live(),
+        up: view.is_up(),
         present: view.link.present,
         rx_packets: counters.rx_packets,
         rx_bytes: counters.rx_bytes,

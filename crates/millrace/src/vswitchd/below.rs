@@ -128,10 +128,10 @@ impl Below {
 
     /// A port is this bond, or none; mirrors follow its members.
     fn set_bond(&self, bridge: &str, port: &str, bond: Option<Bond>) -> Result<(), String> {
-        let Some(mut told) = self.told().get(bridge).cloned() else { return Ok(()) };
-        if told.bonds.get(port) == bond.as_ref() {
-            return Ok(());
-        }
+        // Most ports are none: the settings of all are not copied for them.
+        let changed = |told: &&Told| told.bonds.get(port) != bond.as_ref();
+        let changed = self.told().get(bridge).filter(changed).cloned();
+        let Some(mut told) = changed else { return Ok(()) };
         match bond {
             Some(bond) => drop(told.bonds.insert(port.to_owned(), bond)),
             None => drop(told.bonds.remove(port)),
@@ -176,8 +176,11 @@ impl Switch for Below {
     fn lacks(&self, feature: &Feature) -> Option<String> {
         Some(match feature {
             Feature::Interface(kind) if KINDS.of_database(kind).is_some() => return None,
-            Feature::Interface(kind) if kind.starts_with("dpdk") => {
-                "DPDK's ports are not opened by the database yet".to_owned()
+            Feature::Interface(kind)
+                if kind.starts_with("dpdk") && KINDS.of_database("dpdk").is_none() =>
+            {
+                "this build has no DPDK; one that has is made by `cargo build --release --features dpdk`"
+                    .to_owned()
             }
             Feature::Interface(_) => {
                 format!("not there; there are {}", KINDS.database_words().join(", "))

@@ -149,8 +149,12 @@ fn untagged(frame: &[u8]) -> Vec<u8> {
 /// What a datapath of Open vSwitch would be told: outputs, and what changes between them.
 fn datapath_actions(bytes: &[u8], traced: &Traced, number: impl Fn(u32) -> u32) -> String {
     let (mut has, mut body) = (tags(bytes), untagged(bytes));
-    let mut words = Vec::new();
-    for (port, frame) in &traced.outputs {
+    let (mut words, mut priority) = (Vec::new(), 0);
+    for ((port, frame), queue) in traced.outputs.iter().zip(&traced.queues) {
+        if std::mem::replace(&mut priority, *queue) != *queue {
+            let shown = if *queue == 0 { "0".to_owned() } else { format!("{queue:#x}") };
+            words.push(format!("set(skb_priority({shown}))"));
+        }
         let (wanted, new) = (tags(frame), untagged(frame));
         let same = has.iter().rev().zip(wanted.iter().rev()).take_while(|(a, b)| a == b).count();
         words.extend(std::iter::repeat_n("pop_vlan".to_owned(), has.len() - same));
@@ -199,7 +203,8 @@ pub(super) fn show(
         let word = ir::DropReason::PortNoForward.word();
         writer.line(STEP, &format!(" >> dropped at port {}: {word}", number(*port)));
     }
-    traced.outputs.retain(|(port, _)| sends(*port));
+    let sent = std::mem::take(&mut traced.outputs).into_iter().zip(traced.queues);
+    (traced.outputs, traced.queues) = sent.filter(|((port, _), _)| sends(*port)).unzip();
     let last = traced.outputs.last().filter(|(_, frame)| frame.as_slice() != bytes);
     let finally = last.map_or("unchanged".to_owned(), |(_, frame)| wire::summary(frame));
     let actions = datapath_actions(bytes, &traced, number);
@@ -226,11 +231,21 @@ mod tests {
     }
 
     fn actions(outputs: Vec<(u32, Vec<u8>)>, punts: Vec<(PuntReason, Vec<u8>)>) -> String {
+        let queues = vec![0; outputs.len()];
+        by_queues(outputs, queues, punts)
+    }
+
+    fn by_queues(
+        outputs: Vec<(u32, Vec<u8>)>,
+        queues: Vec<u32>,
+        punts: Vec<(PuntReason, Vec<u8>)>,
+    ) -> String {
         let traced = Traced {
             version: 1,
             verdict: Verdict::Forward,
             trace: Default::default(),
             outputs,
+            queues,
             punts,
             not_called: Vec::new(),
         };
@@ -250,6 +265,16 @@ mod tests {
         assert_eq!(actions(Vec::new(), Vec::new()), "drop");
         let punts = vec![(PuntReason::TableMiss, tagged)];
         assert_eq!(actions(Vec::new(), punts), "userspace(controller(reason=table_miss))");
+    }
+
+    #[test]
+    fn a_queue_is_told_where_it_changes() {
+        let to =
+            |ports: &[u32]| ports.iter().map(|port| (*port, frame(&[(0x8100, 10)], 7))).collect();
+        let told = by_queues(to(&[1, 2, 3, 4, 5]), vec![1, 1, 0x12, 0, 0], Vec::new());
+        let wanted =
+            "set(skb_priority(0x1)),1,2,set(skb_priority(0x12)),3,set(skb_priority(0)),4,5";
+        assert_eq!(told, wanted);
     }
 
     #[test]

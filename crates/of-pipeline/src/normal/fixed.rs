@@ -86,6 +86,11 @@ impl Agent {
         }
     }
 
+    /// These stations, by VLAN and address, may be anywhere now. Those that stay do.
+    pub fn forget_these_stations(&mut self, places: &[(u16, u64)]) {
+        self.stations.forget_these(&self.env, &mut self.stage, places);
+    }
+
     /// A station that was to stay is forgotten. Says whether there was one.
     pub fn remove_station(&mut self, vlan: u16, mac: u64) -> bool {
         let there = self.stations.known.get(&(vlan, mac)).is_some_and(|station| station.fixed);

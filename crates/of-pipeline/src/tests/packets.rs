@@ -171,6 +171,53 @@ fn normal_learns_moves_and_forgets() {
     assert_eq!(bed.flows(TableId::ALL).len(), 1);
 }
 
+/// Both engines: who was not heard of for longest comes first, and gives way first, wherever it was learnt.
+#[test]
+fn stations_are_told_and_give_way_as_in_open_vswitch() {
+    for engine in [switch::EngineKind::default(), switch::EngineKind::Interp] {
+        let mut bed = Bed::by(engine, super::bed::program(), 3);
+        bed.ok(add(Match::new(), apply([Action::output(PortNo::NORMAL)])));
+        let told = |bed: &Bed| {
+            let stations = bed.agent.stations();
+            stations
+                .seen(bed.agent.switch())
+                .map(|(_, mac, port, _)| (mac, port))
+                .collect::<Vec<_>>()
+        };
+        let from = |bed: &mut Bed, port: u32, mac: u64| {
+            bed.send(port, &frame(0xffff_ffff_ffff, mac));
+            (1..=3).filter(|other| *other != port).for_each(|other| drop(bed.receive(other)));
+        };
+        let (a, b, c) = (0x0200_0000_000c, 0x0200_0000_000b, 0x0200_0000_000a);
+        for (port, mac) in [(1, a), (2, b), (3, c)] {
+            from(&mut bed, port, mac);
+            bed.until("it is learnt", |bed| told(bed).last() == Some(&(mac, port)));
+        }
+        assert_eq!(told(&bed), [(a, 1), (b, 2), (c, 3)]);
+        from(&mut bed, 1, a);
+        bed.until("one that was heard of is last", |bed| told(bed) == [(b, 2), (c, 3), (a, 1)]);
+        from(&mut bed, 3, b);
+        bed.until("so is one that moved", |bed| told(bed) == [(c, 3), (a, 1), (b, 3)]);
+        // The table is filled by port 3. The one of it that was silent for longest goes, and a refreshed one stays.
+        for n in 0..13 {
+            let mac = 0x0200_0000_0100 + n;
+            from(&mut bed, 3, mac);
+            bed.until("it is learnt", |bed| told(bed).last() == Some(&(mac, 3)));
+        }
+        from(&mut bed, 3, c);
+        bed.until("it was heard of", |bed| told(bed).last() == Some(&(c, 3)));
+        let last = 0x0200_0000_0200;
+        from(&mut bed, 2, last);
+        bed.until("there is room", |bed| told(bed).last() == Some(&(last, 2)));
+        let all = told(&bed);
+        assert_eq!(all.len(), 16);
+        assert!(
+            all.contains(&(a, 1)) && all.contains(&(c, 3)) && !all.contains(&(b, 3)),
+            "{all:?}"
+        );
+    }
+}
+
 #[test]
 fn group_addresses_are_not_learnt_and_a_full_table_makes_room() {
     let mut bed = Bed::new(2);

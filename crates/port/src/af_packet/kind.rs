@@ -15,10 +15,10 @@ pub static KIND: Kind = Kind {
     about: "an interface, by packet sockets",
     use_for: "anything; keeps checksum and segmentation offloads",
     diagnose: Some(diagnose),
-    database: Some(Database {
+    database: &[Database {
         word: "system",
         attach: |name, _| Attached::new(Existing(name.to_owned())),
-    }),
+    }],
     ..Kind::plain("af_packet", |text, at| Ok(Attached::new(Existing(interface(text, at)?))))
 };
 

@@ -15,10 +15,10 @@ pub static KIND: Kind = Kind {
     must_be_named: Some("NAME=patch:PEER"),
     off_wire: Some(OffWire { why: "patch ports join bridges of one process", instead: None }),
     queue_per_worker: true,
-    database: Some(Database {
+    database: &[Database {
         word: "patch",
         attach: |_, options| Attached::new(Peer(options.get("peer").cloned().unwrap_or_default())),
-    }),
+    }],
     ..Kind::plain("patch", |text, at| {
         Ok(Attached::new(Peer(required(text, at, "the other port's name", "NAME=patch:PEER")?)))
     })

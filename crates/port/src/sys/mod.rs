@@ -6,5 +6,6 @@
 
 pub(crate) mod borrowed;
 pub(crate) mod buffer;
+pub(crate) mod filter;
 pub(crate) mod ioctl;
 pub(crate) mod packet;

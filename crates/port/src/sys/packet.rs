@@ -157,7 +157,12 @@ pub(crate) fn take_drops(fd: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(stats.drops)
 }
 
-fn set_option<T>(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io::Result<()> {
+pub(super) fn set_option<T>(
+    fd: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+    value: &T,
+) -> io::Result<()> {
     let value: *const T = value;
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: pointer and length are those of `value`, a plain C value.

@@ -15,7 +15,7 @@ pub static KIND: Kind = Kind {
     about: "a TAP interface, which the switch makes",
     use_for: "the host itself, virtual machines",
     diagnose: Some(diagnose),
-    database: Some(Database { word: "tap", attach: |name, _| Attached::new(Named::tap(name)) }),
+    database: &[Database { word: "tap", attach: |name, _| Attached::new(Named::tap(name)) }],
     ..Kind::plain("tap", |text, at| Ok(Attached::new(Named::tap(&interface(text, at)?))))
 };
 
@@ -24,10 +24,10 @@ pub static INTERNAL: Kind = Kind {
     form: "internal:IF",
     about: "a TAP interface, which is shown as internal",
     use_for: "the host itself",
-    database: Some(Database {
+    database: &[Database {
         word: "internal",
         attach: |name, _| Attached::new(Named::internal(name)),
-    }),
+    }],
     ..Kind::plain("internal", |text, at| Ok(Attached::new(Named::internal(&interface(text, at)?))))
 };
 

@@ -14,9 +14,8 @@ pub(super) const COMMANDS: &[Command] = &[
 
 fn show(context: &Context, words: &[String]) -> Answer {
     let mut out = " port  VLAN  MAC                Age\n".to_owned();
-    let mut stations = context.switch.stations(known(context, &words[0])?)?;
-    stations.sort_by_key(|station| (station.vlan, station.mac));
-    for station in stations {
+    // As Open vSwitch has it: who was not heard of for longest comes first.
+    for station in context.switch.stations(known(context, &words[0])?)? {
         let port = match station.port {
             LOCAL => "LOCAL".to_owned(),
             port => port.to_string(),
