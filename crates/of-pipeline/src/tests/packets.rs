@@ -185,8 +185,10 @@ fn stations_are_told_and_give_way_as_in_open_vswitch() {
                 .collect::<Vec<_>>()
         };
         let from = |bed: &mut Bed, port: u32, mac: u64| {
-            bed.send(port, &frame(0xffff_ffff_ffff, mac));
-            (1..=3).filter(|other| *other != port).for_each(|other| drop(bed.receive(other)));
+            bed.send(port as usize, &frame(0xffff_ffff_ffff, mac));
+            (1..=3)
+                .filter(|other| *other != port)
+                .for_each(|other| drop(bed.receive(other as usize)));
         };
         let (a, b, c) = (0x0200_0000_000c, 0x0200_0000_000b, 0x0200_0000_000a);
         for (port, mac) in [(1, a), (2, b), (3, c)] {
