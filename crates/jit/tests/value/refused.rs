@@ -71,7 +71,10 @@ fn code_that_refers_to_something_is_refused() {
         error.to_string(),
         "function u0:0 needs 1 relocations; generated code must need none"
     );
-    // And what is no program at all is an error of the verifier.
+    // And what is no program at all is an error of the verifier, where that runs.
+    if !cfg!(debug_assertions) {
+        return;
+    }
     let wrong = function(|b, [input, ..]| {
         let narrow = b.ins().iconst(types::I32, 1);
         b.ins().iadd(input, narrow);
