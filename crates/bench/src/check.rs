@@ -163,6 +163,13 @@ impl Oracle {
         Ok(Oracle { bed, lane })
     }
 
+    /// Tables that frames were looked up in so far, each time counted.
+    pub(crate) fn lookups(&self) -> u64 {
+        let snapshot = self.bed.publisher.snapshot();
+        let tables = self.bed.pipeline.program().tables.len() as u32;
+        (0..tables).map(|table| snapshot.state().table(ir::TableId(table)).0).sum()
+    }
+
     fn burst(&mut self, trace: &Trace, first: usize) -> Vec<Option<Outcome>> {
         let mut collector = Collector::default();
         self.lane.burst(trace, first, 1, &mut collector);

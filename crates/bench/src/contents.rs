@@ -96,7 +96,8 @@ impl Contents {
         Ok(Contents::of(&control.pipeline))
     }
 
-    fn of(pipeline: &Pipeline) -> Contents {
+    /// All that a pipeline holds.
+    pub(crate) fn of(pipeline: &Pipeline) -> Contents {
         let updates = pipeline.contents();
         let (mut ids, mut meters) = (0, 0);
         let mut id = |n: u32| ids = ids.max(n + 1);

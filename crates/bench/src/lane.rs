@@ -258,14 +258,14 @@ impl Lane {
         let (state, live) = (self.held.forward.state(), self.ports.live());
         let mut counts = Counts::new(self.index, state, &self.counters, answers, live, now_ns);
         self.held.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);
-        let mut left: SmallVec<[(usize, u32); BURST]> = SmallVec::new();
+        let mut left: SmallVec<[(usize, u32, u32); BURST]> = SmallVec::new();
         if seen.burst(&packets, &self.scratch.code) {
             let bailed = packets.iter().enumerate();
             let bailed = bailed.filter(|(_, packet)| packet.status == abi::status::BAIL);
-            left.extend(bailed.map(|(i, packet)| (i, packet.lookups)));
+            left.extend(bailed.map(|(i, packet)| (i, packet.lookups, packet.reason)));
         }
         drop(packets);
-        for (i, lookups) in &left {
+        for (i, lookups, bail) in &left {
             let i = *i;
             let (in_port, len, _) = trace.head((first + i) % trace.len());
             let from = i * self.stride + FRONT;
@@ -285,11 +285,14 @@ impl Lane {
             let input = Input { bytes, in_port, now_ns, start: Start::Pipeline };
             let said = self.scratch.code.said(i);
             let (forward, scratch) = (&*self.held.forward, &mut self.scratch);
+            let worker = self.index;
             let externs: &mut dyn Externs = &mut externs;
             seen.interpreted(i, &mut |sink| {
                 let mut resumed = Resumed::new(externs, *lookups, &said);
                 (scratch.ran, scratch.reason) = (Ran::Interpreter, None);
                 let verdict = forward.run(scratch, input, &mut resumed, sink);
+                let reason = scratch.reason.unwrap_or_else(|| forward.reason(*bail));
+                forward.tally().count(worker, scratch.ran, reason);
                 (verdict, scratch.ran)
             });
         }

@@ -17,6 +17,7 @@
 //! | [`stages`] | what second passes behind services cost |
 //! | [`update`] | updates while frames flow |
 //! | [`constructs`] | every construct of either language, beside plain output |
+//! | [`samples`] | other people's P4 programs, each beside as many plain tables |
 //! | [`feed`], [`wired`] | ports in memory; a whole switch of one worker behind them |
 //! | [`load`] | frames that come in beside what is measured, at a rate |
 //! | [`reactive`] | changes of a controller, one new flow after another, beside traffic |
@@ -65,6 +66,7 @@ mod ovn;
 mod patch;
 mod pipeline;
 mod reactive;
+mod samples;
 mod stages;
 mod trace;
 mod update;
@@ -83,6 +85,7 @@ pub fn run(command: BenchCommand) -> Result<(), Failure> {
         BenchCommand::Pipeline(options) => pipeline::pipeline(&options),
         BenchCommand::UseCase(options) => pipeline::use_case(&options),
         BenchCommand::Constructs(options) => constructs::run(&options),
+        BenchCommand::Samples(options) => samples::run(&options),
         BenchCommand::Reactive(options) => reactive::run(&options),
         BenchCommand::Flood(options) => flood::run(&options),
         BenchCommand::Classify(options) => self::classify::run(&options),

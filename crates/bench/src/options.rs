@@ -21,6 +21,8 @@ pub enum BenchCommand {
     UseCase(BenchUseCaseOptions),
     /// Time every action, instruction, group, meter and extern beside plain output, and say what runs its packets
     Constructs(BenchConstructsOptions),
+    /// Time P4 programs with their packet tests, each beside as many plain tables as its packets go through
+    Samples(BenchSamplesOptions),
     /// Time a controller's changes, one new flow after another, beside traffic
     Reactive(BenchReactiveOptions),
     /// Flood the gateway with unknown users, of whom a controller hears, beside known ones
@@ -51,6 +53,32 @@ pub struct BenchConstructsOptions {
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub runs: usize,
     /// Time nothing; fail if the interpreter has run a packet
+    #[arg(long)]
+    pub check: bool,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `millrace bench samples`.
+#[derive(Args, Debug)]
+pub struct BenchSamplesOptions {
+    /// P4 programs, or folders of them; packets and entries come from FILE.stf or FILE.txt beside FILE.p4, or are drawn
+    #[arg(value_name = "FILE.p4|FOLDER", required = true)]
+    pub programs: Vec<PathBuf>,
+    /// Only those whose path has this in it
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
+    /// Length of each run
+    #[arg(long, value_name = "S", default_value_t = 0.02)]
+    pub seconds: f64,
+    /// Runs; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub runs: usize,
+    /// How many times the plain tables' time a program may take
+    #[arg(long, value_name = "RATIO", default_value_t = 3.0)]
+    pub most: f64,
+    /// Fail if a program takes more, or the interpreter has run a packet
     #[arg(long)]
     pub check: bool,
     /// One JSON object on standard output

@@ -9,6 +9,7 @@
 //! Checked by: `tests/random.rs`, which verifies and round-trips what comes out.
 
 mod shaped;
+pub mod walk;
 
 pub use shaped::{COUNTERS, IDS, Shape, Shaped, shaped};
 

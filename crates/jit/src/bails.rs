@@ -17,6 +17,10 @@ pub(crate) struct Bails {
     values: usize,
     /// They may be as many as there are.
     unbounded: bool,
+    /// How many of a function and of a unit, at most.
+    most: [usize; 2],
+    /// Something bailed out because of that.
+    over: bool,
 }
 
 /// Values of one function, at most, before what is left of it bails out: to give them registers takes more than
@@ -24,12 +28,15 @@ pub(crate) struct Bails {
 const FUNCTION_VALUES_MAX: usize = 30_000;
 /// Values of all functions of a unit, likewise: each takes some microseconds. The access gateway takes 28,000.
 const UNIT_VALUES_MAX: usize = 250_000;
+/// Both, where nothing is left to be tried.
+const LAST_MAX: [usize; 2] = [120_000, 400_000];
 
 impl Bails {
     /// Something else is compiled.
-    pub(crate) fn begin(&mut self, unbounded: bool) {
+    pub(crate) fn begin(&mut self, unbounded: bool, last: bool) {
         self.used.clear();
-        (self.values, self.unbounded) = (0, unbounded);
+        self.most = if last { LAST_MAX } else { [FUNCTION_VALUES_MAX, UNIT_VALUES_MAX] };
+        (self.values, self.unbounded, self.over) = (0, unbounded, false);
     }
 
     /// A function has so many values.
@@ -38,9 +45,16 @@ impl Bails {
     }
 
     /// A function that has so many values should have no more.
-    pub(crate) fn is_long(&self, values: usize) -> bool {
-        let long = values > FUNCTION_VALUES_MAX || self.values + values > UNIT_VALUES_MAX;
+    pub(crate) fn is_long(&mut self, values: usize) -> bool {
+        let [function, unit] = self.most;
+        let long = values > function || self.values + values > unit;
+        self.over |= long && !self.unbounded;
         long && !self.unbounded
+    }
+
+    /// Something was too long since the last [`Bails::begin`].
+    pub(crate) fn is_over(&self) -> bool {
+        self.over
     }
 
     /// Those of what is compiled now.

@@ -12,7 +12,7 @@ use crate::emit::{self, Ended, Env, Gen, UNCUT, packet, trusted};
 use crate::mutant::{Mutant, is_planted};
 use crate::shape::{Read, reads};
 use crate::value::{Adjust, Val, copy_bytes, load_be, store_be, store_pieces};
-use crate::version::{COMMIT_VERSIONS, Know, pick};
+use crate::version::{Know, pick};
 use abi::{OUTPUTS_MAX, PUSH_MAX, offset, status};
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use cranelift_frontend::Variable;
@@ -65,8 +65,8 @@ impl<'f, 'p> Gen<'f, 'p> {
         let moved = self.get(self.moved, 1).known_truth() != Some(false);
         if moved || self.any_dirty().known_truth() != Some(false) || self.always() {
             let facts = self.facts_at_end();
-            let b = &mut self.b;
-            let at = pick(&mut self.commits, facts, COMMIT_VERSIONS, || b.create_block());
+            let (b, bound) = (&mut self.b, self.points.bounds.commit);
+            let at = pick(&mut self.commits, facts, bound, || b.create_block());
             self.b.ins().jump(self.commits[at].1, &[]);
         } else {
             self.done(false);

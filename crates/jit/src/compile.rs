@@ -14,8 +14,7 @@ use crate::plan::Plan;
 use crate::segment::generate;
 use crate::state::Turn;
 use crate::unit::Unit;
-use crate::version::Points;
-use crate::version::Which;
+use crate::version::{Bounds, Points, Which};
 use cranelift_codegen::ir::Function;
 use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_frontend::FunctionBuilderContext;
@@ -52,6 +51,8 @@ pub struct Options {
     /// Leave nothing because the code would become too long: for programs that were not optimised, however long they
     /// take.
     pub unbounded: bool,
+    /// Make one version of everything at once, as where several would become too long: for tests.
+    pub one_version: bool,
 }
 
 impl Options {
@@ -291,6 +292,42 @@ struct Wanted {
     key: u128,
 }
 
+/// Functions of a unit.
+struct Generated {
+    points: Points,
+    functions: Vec<(u128, Function)>,
+    wanted: Vec<Wanted>,
+}
+
+impl Generated {
+    /// With so many versions. None if the code would become too long, and this is not the last thing to try.
+    fn of(
+        plan: &Plan<'_>,
+        bounds: Bounds,
+        bails: &mut Bails,
+        last: bool,
+        key: impl Fn(&Function) -> u128,
+        isa: &dyn TargetIsa,
+        frontend: &mut FunctionBuilderContext,
+    ) -> Option<Generated> {
+        let mut points = Points::new(plan.stops.order.clone(), bounds);
+        let (mut functions, mut wanted) = (Vec::new(), Vec::new());
+        let mut next = Some(Which::Entry);
+        while let Some(which) = next {
+            let function = generate(plan, which, bails, &mut points, isa, frontend);
+            if bails.is_over() && !last {
+                return None;
+            }
+            let key = key(&function);
+            wanted.push(Wanted { which, key });
+            functions.push((key, function));
+            // Code behind a node leads to later nodes only, so these have all their versions by then.
+            next = points.after(which);
+        }
+        Some(Generated { points, functions, wanted })
+    }
+}
+
 /// Threads that compile functions of one unit.
 const THREADS_MAX: usize = 8;
 
@@ -359,26 +396,38 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
             Isa::X86_64 => isa::x86_64(options.settings)?,
         }),
     };
-    bails.begin(options.unbounded);
-    let table_changed = bails.number("the table has changed its shape", "");
-    let left_apart = bails.number("a service is to see it alone", "");
-    let mut points = Points::new(plan.stops.order.clone());
-    let mut wanted: Vec<Wanted> = Vec::new();
-    let mut new: Vec<(u128, Function)> = Vec::new();
-    let mut reused = 0;
-    let mut next = Some(Which::Entry);
-    while let Some(which) = next {
-        let function = generate(&plan, which, bails, &mut points, &**isa, frontend);
-        let key = key(&function, options);
-        wanted.push(Wanted { which, key });
+    let skipped = if options.one_version { Bounds::LADDER.len() - 1 } else { 0 };
+    let mut ladder = Bounds::LADDER.into_iter().skip(skipped).peekable();
+    let (generated, [table_changed, left_apart]) = loop {
+        let Some(bounds) = ladder.next() else {
+            return Err(Error::Unit { node: 0, what: "nothing was generated" });
+        };
+        let last = ladder.peek().is_none();
+        bails.begin(options.unbounded, last);
+        let own = ["the table has changed its shape", "a service is to see it alone"];
+        let own = own.map(|why| bails.number(why, ""));
+        let generated = Generated::of(
+            &plan,
+            bounds,
+            bails,
+            last,
+            |function| key(function, options),
+            &**isa,
+            frontend,
+        );
+        if let Some(generated) = generated {
+            break (generated, own);
+        }
+    };
+    let Generated { mut points, functions, wanted } = generated;
+    let (mut new, mut reused): (Vec<(u128, Function)>, usize) = (Vec::new(), 0);
+    for (key, function) in functions {
         if let Some(cached) = code.get_mut(&key) {
             cached.used = *generation;
             reused += 1;
         } else if !new.iter().any(|(k, _)| *k == key) {
             new.push((key, function));
         }
-        // Code behind a node leads to later nodes only, so these have all their versions by then.
-        next = points.after(which);
     }
     let (keys, functions): (Vec<u128>, Vec<Function>) = new.into_iter().unzip();
     let made = machines(&**isa, functions, options.keep_text)?;

@@ -335,7 +335,7 @@ impl Analysis<'_> {
             meta: Set::new(self.program.metadata.len()),
             valid: Set::new(self.program.headers.len()),
             dirty: Set::new(self.shape.fields),
-            moved: false,
+            moved: graph.shuffled,
             output: false,
             cut: false,
             lost: false,

@@ -42,7 +42,10 @@ pub(crate) struct Graph {
     places: HashMap<(ParserStateId, Lasts), usize>,
     /// By state: stacks that matter in it or behind it.
     stacks: Vec<Set>,
-    /// The headers may lie in another order than the deparser's.
+    /// The headers may lie in another order than the deparser's, or with bytes between that do not leave: whoever emits lays
+    /// all of them anew.
+    pub(crate) shuffled: bool,
+    /// What leaves may differ from what was parsed in a way that code does not emit.
     pub(crate) disorder: bool,
     /// By instance: where the packet may be entered by code of its own, in bytes from its start.
     short: Vec<Vec<u64>>,
@@ -56,12 +59,23 @@ const FLOOR_MAX: u64 = 54;
 /// What a parser operation does to what is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Extracts this header; `true` if it lies in the deparser's order.
-    Extract(HeaderId, bool),
+    /// Extracts this header.
+    Extract(HeaderId, Lies),
     /// There is no room in the stack.
     Full,
     /// Something else.
     Other,
+}
+
+/// How an extracted header lies among those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lies {
+    /// In the deparser's order.
+    InOrder,
+    /// Elsewhere, or it does not leave.
+    Elsewhere,
+    /// It leaves several times.
+    Repeated,
 }
 
 impl Graph {
@@ -133,15 +147,20 @@ impl Graph {
             for op in &program.parser[state.index()].ops {
                 let step = step(program, shape, op, &mut lasts, &mut order);
                 let union = |h: HeaderId| program.headers[h.index()].union.is_some();
-                graph.disorder |= match step {
-                    Step::Extract(header, in_order) => !in_order || union(header),
+                match step {
+                    Step::Extract(header, lies) => {
+                        graph.shuffled |= lies == Lies::Elsewhere || union(header);
+                        graph.disorder |= lies == Lies::Repeated;
+                    }
                     Step::Full => break,
                     Step::Other => match op {
-                        ParserOp::Advance(_) => true,
-                        ParserOp::Assign(field, _) => !matches!(field, FieldRef::Meta(_)),
-                        _ => false,
+                        ParserOp::Advance(_) => graph.shuffled = true,
+                        ParserOp::Assign(field, _) => {
+                            graph.disorder |= !matches!(field, FieldRef::Meta(_));
+                        }
+                        _ => {}
                     },
-                };
+                }
             }
             for to in &next[*node] {
                 let to = place[*to];
@@ -265,9 +284,10 @@ pub(crate) fn step(
     match shape.headers[header.index()].order {
         Some(place) if place >= *order => {
             *order = place + 1;
-            Step::Extract(header, true)
+            Step::Extract(header, Lies::InOrder)
         }
-        _ => Step::Extract(header, false),
+        None if program.deparser.contains(&header) => Step::Extract(header, Lies::Repeated),
+        _ => Step::Extract(header, Lies::Elsewhere),
     }
 }
 

@@ -36,8 +36,6 @@ pub(crate) struct Site<'s> {
 
 /// So many actions are told apart by compares, more by a jump table.
 const COMPARED_MAX: usize = 4;
-/// In one action, what follows a choice is generated for both sides so often, at most.
-const DOUBLED_MAX: u32 = 6;
 
 /// Copies that a copy may be inside of, as the interpreter has it.
 const DEPTH_MAX: u32 = 16;
@@ -83,7 +81,7 @@ impl<'f, 'p> Gen<'f, 'p> {
                 }
                 continue;
             };
-            if *doubled >= DOUBLED_MAX || !last() {
+            if *doubled >= self.points.bounds.doubled || !last() {
                 if self.op(op, site).is_err() {
                     return Ended;
                 }

@@ -8,9 +8,9 @@
 //! out.
 
 use crate::emit::{self, Ended, Env, Gen};
-use crate::graph::{Lasts, Step, step};
+use crate::graph::{Lasts, Lies, Step, step};
 use crate::value::{Val, load_be};
-use crate::version::{ACCEPT_VERSIONS, Facts, Know, STATE_VERSIONS, nothing, pick};
+use crate::version::{Facts, Know, STATE_VERSIONS, nothing, pick};
 use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC};
 use ir::program::{SelectCase, intrinsic, parser_error};
 use ir::{BlockId, DropReason, Expr, FieldRef, HeaderId, ParserOp, Select, Transition};
@@ -170,13 +170,13 @@ impl<'f, 'p> Gen<'f, 'p> {
                     return Err(self.reject(parser_error::STACK_OUT_OF_BOUNDS, ways));
                 }
                 (
-                    Step::Extract(header, in_order),
+                    Step::Extract(header, lies),
                     ParserOp::Extract { varbit, .. } | ParserOp::ExtractNext { varbit, .. },
                 ) => {
                     if !crate::graph::supported(plan.program) {
                         return Err(self.bail("a union of stack elements"));
                     }
-                    self.extract(header, varbit.as_ref(), in_order, ways)?;
+                    self.extract(header, varbit.as_ref(), lies, ways)?;
                 }
                 (_, ParserOp::Advance(bits)) => self.advance(bits, ways)?,
                 (_, ParserOp::Assign(FieldRef::Meta(id), value)) => {
@@ -216,9 +216,9 @@ impl<'f, 'p> Gen<'f, 'p> {
             facts = nothing(&facts);
         }
         let worth = self.worth(ways.entered);
-        let b = &mut self.b;
+        let (b, bound) = (&mut self.b, self.points.bounds.accept);
         let new = || (b.create_block(), worth);
-        let at = pick(&mut ways.accept, facts, ACCEPT_VERSIONS, new);
+        let at = pick(&mut ways.accept, facts, bound, new);
         self.b.ins().jump(ways.accept[at].1.0, &[]);
         Ended
     }
@@ -257,7 +257,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         &mut self,
         h: HeaderId,
         varbit: Option<&Expr>,
-        in_order: bool,
+        lies: Lies,
         ways: &mut Ways,
     ) -> Result<(), Ended> {
         let plan = self.plan;
@@ -275,7 +275,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         if let Some(union) = plan.program.headers[h.index()].union {
             for member in &plan.program.unions[union.index()].members {
                 let valid = self.valid(*member);
-                self.clear_in_order(&valid);
+                self.moves_if(&valid);
             }
             self.invalidate_union(h, &Val::bool(true));
         }
@@ -311,13 +311,22 @@ impl<'f, 'p> Gen<'f, 'p> {
             self.b.def_var(vars.varbit, bytes);
         }
         self.b.def_var(self.cursor, end);
-        if header.order.is_some_and(|order| order < plan.shape.moving) {
+        if plan.graph.shuffled || header.order.is_some_and(|order| order < plan.shape.moving) {
             self.b.def_var(self.edge, end);
         }
-        if !in_order {
-            self.clear_in_order(&Val::bool(true));
+        match lies {
+            Lies::InOrder => {}
+            Lies::Elsewhere => self.set_known(self.moved, 1),
+            Lies::Repeated => self.clear_in_order(&Val::bool(true)),
         }
         Ok(())
+    }
+
+    /// Headers are to be laid anew, if the condition holds.
+    fn moves_if(&mut self, condition: &Val) {
+        let moved = self.get(self.moved, 1);
+        let moved = self.or(&moved, condition);
+        self.set(self.moved, &moved);
     }
 
     /// One bit: so many bytes are more than the packet has.
@@ -347,7 +356,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let ragged = bits.slice(&mut self.b, 2, 0).is_nonzero(&mut self.b);
         self.bail_if(&ragged, "a skip that is not whole bytes")?;
         let some = bits.is_nonzero(&mut self.b);
-        self.clear_in_order(&some);
+        self.moves_if(&some);
         let bytes = bits.cast(&mut self.b, 64).shr(&mut self.b, 3);
         let cursor = Val::from_i64(&mut self.b, cursor, 64);
         let cursor = match self.get(self.cursor, 64).as_const() {
@@ -356,6 +365,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         };
         let cursor = cursor.add(&mut self.b, &bytes);
         self.set(self.cursor, &cursor);
+        self.set(self.edge, &cursor);
         Ok(())
     }
 

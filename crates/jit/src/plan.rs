@@ -42,8 +42,12 @@ impl<'u> Plan<'u> {
         let program = &unit.program.program;
         let blocks = program.blocks.iter().flat_map(|b| &b.ops);
         let actions = unit.program.actions.values().flat_map(|a| &a.body);
-        let shape = Shape::new(program, blocks.chain(actions));
+        let mut shape = Shape::new(program, blocks.chain(actions));
         let graph = Graph::new(program, &shape);
+        if graph.shuffled {
+            // Whichever lies where it should not, what comes behind it has to move.
+            shape.moving = program.deparser.len() as u32;
+        }
         let stops = Stops::new(unit);
         let flow = Flow::new(unit, &shape, &graph, &stops);
         let mut slots = slots(program, &shape, &graph, &flow);

@@ -51,16 +51,35 @@ pub(crate) type Facts = Vec<Know>;
 pub(crate) const STATE_VERSIONS: usize = 4;
 /// Headers on a way through the parser that has code of its own, at most.
 pub(crate) const DEPTH_MAX: u32 = 4;
-/// Versions of what comes behind the parser.
-pub(crate) const ACCEPT_VERSIONS: usize = 256;
-/// Versions of a block in one function. This bound and the two below are for a gateway's packets (with tags and without, TCP,
-/// UDP and others, whole and first fragments): with 8, 8 and 6 its common ways had no code of their own, and a
-/// packet cost a quarter more.
-pub(crate) const BLOCK_VERSIONS: usize = 12;
-/// Versions of the code behind a node.
-pub(crate) const NODE_VERSIONS: usize = 12;
-/// Versions of the end of packets in one function.
-pub(crate) const COMMIT_VERSIONS: usize = 12;
+
+/// How many versions there are, at most, beside the one that knows nothing. 0: that one alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// Of what comes behind the parser.
+    pub(crate) accept: usize,
+    /// Of a block in one function.
+    pub(crate) block: usize,
+    /// Of the code behind a node.
+    pub(crate) node: usize,
+    /// Of the end of packets in one function.
+    pub(crate) commit: usize,
+    /// Choices of an action behind which its rest is generated for each side.
+    pub(crate) doubled: u32,
+    /// An action of a table that is code is made for its first entry, and, if that has more values than this, once more for all
+    /// others, which differ in what variables hold.
+    pub(crate) shared_from: usize,
+}
+
+impl Bounds {
+    /// What is tried, one after the other, until the code is not too long. The first is for a gateway's packets (with tags
+    /// and without, TCP, UDP and others, whole and first fragments): with 8, 8 and 6 its common ways had no code of
+    /// their own, and a packet cost a quarter more. P4 programs of a hundred blocks (fabric, UP4, PINS) need the last.
+    pub(crate) const LADDER: [Bounds; 3] = [
+        Bounds { accept: 256, block: 12, node: 12, commit: 12, doubled: 6, shared_from: 300 },
+        Bounds { accept: 16, block: 2, node: 2, commit: 2, doubled: 1, shared_from: 100 },
+        Bounds { accept: 0, block: 0, node: 0, commit: 0, doubled: 0, shared_from: 0 },
+    ];
+}
 
 /// Picks a version: the one with these facts, or a new one, or, past the bound, the one that knows
 /// nothing. Returns its place in the list.
@@ -87,7 +106,7 @@ pub(crate) fn nothing(facts: &Facts) -> Facts {
 }
 
 /// The versions of the code behind each node.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Points {
     /// By node, and behind the nodes by stop: facts, and the number among all points.
     by_node: Vec<Vec<(Facts, u32)>>,
@@ -103,11 +122,13 @@ pub(crate) struct Points {
     pub(crate) here: Option<usize>,
     /// Where code asks for what depends on the packets before.
     pub(crate) asked: BTreeSet<Option<usize>>,
+    /// How many versions there are, at most.
+    pub(crate) bounds: Bounds,
 }
 
 impl Points {
     /// None yet, of nodes and stops in this order.
-    pub(crate) fn new(order: Vec<usize>) -> Points {
+    pub(crate) fn new(order: Vec<usize>, bounds: Bounds) -> Points {
         let mut places = vec![0; order.len()];
         for (place, node) in order.iter().enumerate() {
             places[*node] = place;
@@ -121,6 +142,7 @@ impl Points {
             notes: false,
             here: None,
             asked: BTreeSet::new(),
+            bounds,
         }
     }
 
@@ -163,7 +185,7 @@ impl Points {
     pub(crate) fn version(&mut self, node: usize, facts: Facts) -> (&Facts, u32) {
         let len = &mut self.len;
         let versions = &mut self.by_node[node];
-        let at = pick(versions, facts, NODE_VERSIONS, || {
+        let at = pick(versions, facts, self.bounds.node, || {
             *len += 1;
             *len - 1
         });
@@ -193,7 +215,7 @@ mod tests {
 
     #[test]
     fn points_are_numbered_over_all_nodes() {
-        let mut points = Points::new(vec![0, 1, 2]);
+        let mut points = Points::new(vec![0, 1, 2], Bounds::LADDER[0]);
         assert_eq!(points.version(2, vec![Know::Zeros]).1, 0);
         assert_eq!(points.version(0, vec![Know::Fresh]).1, 1);
         assert_eq!(points.version(2, vec![Know::Data(4)]).1, 2);

@@ -319,3 +319,55 @@ fn code_that_would_become_too_long_is_left() {
         assert_eq!(tally.native, u64::from(!long));
     }
 }
+
+/// Headers that leave in another order than they came in are no reason to leave a packet.
+#[test]
+fn headers_in_another_order_than_the_deparser_s_are_laid_anew() {
+    let text = include_str!("../../../filetests/jit/out_of_order.mill");
+    let program = text.split("\n\n").next().unwrap_or_default();
+    let program: Vec<&str> = program.lines().filter(|l| !l.starts_with("test")).collect();
+    let pipeline = ir::text::pipeline(&program.join("\n")).unwrap_or_else(|e| panic!("{e}"));
+    for one_version in [false, true] {
+        let unit = unit(&pipeline, &opt::Options::default(), &|_| true);
+        let options = Options { one_version, ..Options::default() };
+        let (mut cache, mut tally) = (Cache::new(), Tally::default());
+        let mut both = Both::with(&pipeline, &unit, &mut cache, &options);
+        let frames: [&[u8]; 6] = [
+            &[1, 0x10, 2, 0x20, 0x21, 9, 0x88],
+            &[2, 0x20, 0x21, 1, 0x10, 9, 0x88],
+            &[3, 0x55, 2, 0x20, 0x21, 9, 0x88],
+            &[4, 0x10, 1, 0x20, 0x88],
+            &[5, 0x77, 2, 0x20, 0x21, 9, 0x88],
+            &[1, 0x10, 5, 0x77, 2, 0x20, 0x21, 0x88],
+        ];
+        let frames = frames.map(|bytes| (1, bytes.to_vec()));
+        both.burst(&frames, 5, &mut tally, "out of order");
+        assert_eq!(tally.native, 6, "one version: {one_version}: {:?}", tally.reasons);
+    }
+}
+
+/// Where a version of everything for each way through the parser becomes too long, there are fewer of them.
+#[test]
+fn long_programs_have_fewer_versions_and_leave_nothing() {
+    let step = |i: usize| format!("w = w + mac{}", i % 2);
+    let body = (0..30).map(step).collect::<Vec<_>>().join("; ");
+    let blocks: Vec<String> = (0..12)
+        .map(|n| {
+            let next = if n == 11 { "end".to_owned() } else { format!("jump b{}", n + 1) };
+            let output = if n == 11 { "ipv4.ttl = w[7:0]; output 1; " } else { "" };
+            format!("block b{n} {{\n if valid(ipv4) {{ {body} }}\n {output}{next}\n}}\n")
+        })
+        .collect();
+    let text =
+        format!("use std\nmeta w: 1024\nmeta mac0: 1024\nmeta mac1: 1024\n{}", blocks.concat());
+    let pipeline = ir::text::pipeline(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let unit = unit(&pipeline, &opt::Options::none(), &|_| true);
+    let code = compiled(&unit);
+    let long = |text: &&std::sync::Arc<str>| text.ends_with("the code would become too long");
+    assert_eq!(code.leaves().iter().find(long), None);
+    let (mut cache, mut tally) = (Cache::new(), Tally::default());
+    let mut both = Both::with(&pipeline, &unit, &mut cache, &Options::default());
+    let kinds = ["udp,nw_dst=10.0.0.1", "tcp,nw_dst=10.0.0.1,dl_vlan=7", "icmp,nw_dst=10.0.0.1"];
+    both.burst(&kinds.map(|kind| (1, frame(kind))), 5, &mut tally, "many versions");
+    assert_eq!(tally.native, 3, "{:?}", tally.reasons);
+}

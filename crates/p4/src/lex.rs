@@ -48,7 +48,7 @@ pub struct Token {
 
 /// Words that are no names (§6.3.2, appendix A); `apply`, `key`, `actions`, `state`, `entries`,
 /// `type`, `priority` and `list` are names where the grammar allows.
-const RESERVED: &[&str] = &[
+pub(crate) const RESERVED: &[&str] = &[
     "abstract",
     "action",
     "bit",

@@ -5,7 +5,7 @@ use control::failure::Failure;
 use port::prng::Prng;
 
 /// Flows of a kind.
-const FLOWS: u64 = 64;
+pub(crate) const FLOWS: u64 = 64;
 /// Frames of a trace: enough that no predictor learns their order by heart.
 const FRAMES: usize = 4096;
 

@@ -29,7 +29,13 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use switch::{Counted, EngineKind, Ran};
 
+pub(super) use frames::FLOWS;
 pub use list::Language;
+
+/// TCP frames of [`FLOWS`] flows, in random order.
+pub(super) fn tcp() -> Result<Trace, Failure> {
+    "tcp".parse::<frames::Kind>().map_err(Failure::Bad)?.trace()
+}
 
 /// Ports of the switch.
 const PORTS: u32 = 4;

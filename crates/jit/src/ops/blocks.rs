@@ -7,7 +7,7 @@ use crate::shape::params_used;
 use crate::stops::Origin;
 use crate::unit::NodeSpec;
 use crate::value::{Base, Val, load_words, store_columns};
-use crate::version::{BLOCK_VERSIONS, Facts, pick};
+use crate::version::{Facts, pick};
 use abi::{Hit, offset};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockCall, InstBuilder, JumpTableData, Value, types};
@@ -93,10 +93,11 @@ impl<'f, 'p> Gen<'f, 'p> {
 
     /// The version of a block for these facts, which is yet to be generated.
     pub(crate) fn version(&mut self, block: BlockId, facts: Facts) -> Block {
+        let bound = self.points.bounds.block;
         let versions = self.versions.entry(block.0).or_default();
         let (b, pending) = (&mut self.b, &mut self.pending);
         let number = versions.len() as u32;
-        let at = pick(versions, facts, BLOCK_VERSIONS, || {
+        let at = pick(versions, facts, bound, || {
             let new = b.create_block();
             pending.insert((block.0, number), new);
             new

@@ -5,7 +5,18 @@ use crate::emit::{Ended, Gen};
 use crate::mutant::{Mutant, is_planted};
 use crate::unit::{DirectEntry, NodeSpec};
 use crate::value::Val;
-use ir::{Bits, Pattern, TableId};
+use cranelift_codegen::ir::{Block, InstBuilder, types};
+use cranelift_frontend::Variable;
+use ir::{ActionCall, ActionId, Bits, Pattern, TableId};
+use smallvec::SmallVec;
+
+/// Code of an action for all entries behind the first one.
+struct SharedAction {
+    action: ActionId,
+    block: Block,
+    /// Of each parameter its width, and a variable for each 64 bits.
+    params: Vec<(u32, SmallVec<[Variable; 2]>)>,
+}
 
 impl Gen<'_, '_> {
     /// A table whose entries are code.
@@ -26,7 +37,7 @@ impl Gen<'_, '_> {
             }
             false => entries,
         };
-        let mut at = 0;
+        let (mut at, mut long, mut shared) = (0, Vec::new(), Vec::new());
         while at < entries.len() {
             if let Some(fan) = self.fan(applied.block, &entries[at..]) {
                 self.fan_out(spec, &fan, &entries[at], &columns)?;
@@ -56,14 +67,67 @@ impl Gen<'_, '_> {
             };
             let id = self.constant(u64::from(entry.entry.0));
             self.count_direct(table, Some(id));
-            let _: Result<(), Ended> = self.call(&entry.call, false, &applied);
+            if long.contains(&entry.call.action) {
+                self.go_shared(&entry.call, &mut shared);
+            } else {
+                let before = self.b.func.dfg.num_values();
+                let _: Result<(), Ended> = self.call(&entry.call, false, &applied);
+                if self.b.func.dfg.num_values() - before > self.points.bounds.shared_from {
+                    long.push(entry.call.action);
+                }
+            }
             match rest {
                 Some(rest) => self.enter(rest),
-                None => return Err(Ended),
+                None => {
+                    self.shared_actions(shared, &applied);
+                    return Err(Ended);
+                }
             }
         }
         self.count_direct(table, None);
-        self.call(&spec.default, true, &applied)
+        let _: Result<(), Ended> = self.call(&spec.default, true, &applied);
+        self.shared_actions(shared, &applied);
+        Err(Ended)
+    }
+
+    /// Control goes to the code that entries of an action share.
+    fn go_shared(&mut self, call: &ActionCall, shared: &mut Vec<SharedAction>) {
+        let at = shared.iter().position(|s| s.action == call.action).unwrap_or_else(|| {
+            let words = |bits: &Bits| {
+                let variables = bits.limbs().iter().map(|_| self.b.declare_var(types::I64));
+                (bits.width(), variables.collect())
+            };
+            let params = call.args.iter().map(words).collect();
+            shared.push(SharedAction { action: call.action, block: self.b.create_block(), params });
+            shared.len() - 1
+        });
+        for (bits, (_, variables)) in call.args.iter().zip(&shared[at].params) {
+            for (limb, variable) in bits.limbs().iter().zip(variables) {
+                self.set_known(*variable, *limb);
+            }
+        }
+        self.b.ins().jump(shared[at].block, &[]);
+    }
+
+    /// Generates what entries share.
+    fn shared_actions(&mut self, shared: Vec<SharedAction>, applied: &Applied<'_>) {
+        for SharedAction { action: id, block, params } in shared {
+            self.enter(block);
+            let Some(action) = self.plan.unit.program.actions.get(&id) else {
+                self.bail("an action that does not exist");
+                continue;
+            };
+            let args: SmallVec<[Val; 4]> = params
+                .iter()
+                .map(|(width, variables)| {
+                    let limbs: SmallVec<[_; 2]> =
+                        variables.iter().map(|v| self.b.use_var(*v)).collect();
+                    Val::from_limbs(*width, &limbs)
+                })
+                .collect();
+            let _: Result<(), Ended> =
+                self.run_action(id, action, &args, &Val::bool(false), applied);
+        }
     }
 
     /// One bit: a value matches a pattern.

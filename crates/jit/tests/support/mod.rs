@@ -500,7 +500,10 @@ pub struct Both<'a> {
 
 impl<'a> Both<'a> {
     pub fn new(pipeline: &'a Pipeline, unit: &'a Unit, cache: &mut Cache) -> Both<'a> {
-        Both::with(pipeline, unit, cache, &Options { unbounded: true, ..Options::default() })
+        // Some programs as if they would become too long otherwise.
+        let one_version = pipeline.program().blocks.len() % 4 == 1;
+        let options = Options { unbounded: true, one_version, ..Options::default() };
+        Both::with(pipeline, unit, cache, &options)
     }
 
     pub fn with(

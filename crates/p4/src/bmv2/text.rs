@@ -1,66 +1,26 @@
 //! Lines of the program and the nodes that they come from; names that P4 takes.
 
+use crate::lex::RESERVED;
 use std::collections::HashSet;
 
-/// Reserved words, which no name may be.
-const RESERVED: &[&str] = &[
-    "_",
-    "abstract",
-    "action",
+/// Words that mean something beside those of the language, in some places.
+const ALSO_RESERVED: &[&str] = &[
+    "accept",
     "actions",
     "apply",
-    "bit",
-    "bool",
-    "const",
-    "control",
-    "default",
-    "else",
     "entries",
-    "enum",
-    "error",
-    "exit",
-    "extern",
-    "false",
-    "for",
-    "header",
-    "header_union",
-    "if",
-    "in",
-    "inout",
-    "int",
     "isValid",
     "key",
     "list",
-    "match_kind",
-    "out",
-    "package",
-    "parser",
+    "pragma",
     "priority",
-    "return",
-    "select",
+    "reject",
     "setInvalid",
     "setValid",
-    "state",
-    "string",
-    "struct",
-    "switch",
-    "table",
-    "this",
-    "transition",
-    "true",
-    "tuple",
-    "type",
-    "typedef",
-    "value_set",
-    "varbit",
-    "void",
-    "break",
-    "continue",
-    "static_assert",
-    "accept",
-    "reject",
     "start",
-    "pragma",
+    "state",
+    "static_assert",
+    "type",
 ];
 
 /// Names of one scope.
@@ -89,7 +49,7 @@ impl Scope {
 
 /// A word that has a meaning of its own.
 fn reserved(name: &str) -> bool {
-    RESERVED.contains(&name)
+    RESERVED.contains(&name) || ALSO_RESERVED.contains(&name)
 }
 
 /// This is a name as it is.

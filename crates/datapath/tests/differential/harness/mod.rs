@@ -34,7 +34,6 @@ pub(crate) mod race;
 pub(crate) mod run;
 pub(crate) mod shrink;
 pub(crate) mod source;
-pub(crate) mod walk;
 
 use case::{Case, Incoming, Step};
 use datapath::compiled::{JitEngine, Options, Template};
@@ -104,7 +103,7 @@ impl Subject {
     }
 
     /// The compiling engine in every way: as it is, compiling beside forwarding, without rewrites,
-    /// without decomposition, and with each template forced.
+    /// without decomposition, with one version of everything, and with each template forced.
     pub(crate) fn compiled() -> Vec<Subject> {
         let usual = || Options { synchronous: true, ..Options::default() };
         let mut list = vec![
@@ -116,6 +115,10 @@ impl Subject {
             Subject::jit("jit(opt=none)", Options { passes: opt::Options::none(), ..usual() }),
             Subject::jit("jit(decompose=no)", Options { decompose: false, ..usual() }),
             Subject::jit("jit(direct=no)", Options { direct_max: 0, ..usual() }),
+            Subject::jit("jit(versions=one)", {
+                let code = jit::Options { one_version: true, ..jit::Options::default() };
+                Options { code, ..usual() }
+            }),
         ];
         for template in Template::all() {
             // Without waiting for quiet, tables are rearranged in the midst of updates.

@@ -4,14 +4,14 @@
 //! Entries are those that a program's packet test or text file adds, with arguments of other entries'
 //! calls and now and then a pattern with another bit, and others for every table and action; packets are
 //! those that a test sends, with other bytes, cut or longer, and others that follow the parser
-//! ([`walk`](super::walk)). So many packets match something, and what matches changes.
+//! ([`walk`](ir::testing::walk)). So many packets match something, and what matches changes.
 
-use super::walk::{self, Pool};
 use ir::testing::Rng;
+use ir::testing::walk::{self, Pool};
 use ir::text::filetest::{Engine, Injected, Outcome, Parsing};
 use ir::{
-    ActionCall, ActionId, Band, Bits, DropReason, Entry, EntryId, KeyMatch, Meter, MeterId,
-    Pattern, Pipeline, Program, RegisterId, Select, TableId, Update, ValueSetId, Verdict,
+    Band, Bits, DropReason, Entry, EntryId, Meter, MeterId, Pattern, Pipeline, Program, RegisterId,
+    Select, TableId, Update, ValueSetId, Verdict,
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -283,16 +283,8 @@ impl Programs {
     fn fresh(&mut self, p: &Pipeline) -> Update {
         let known = self.known;
         let table = self.rng.below(known.program.tables.len());
-        let (id, t) = (TableId(table as u32), &known.program.tables[table]);
-        let action = match &t.actions {
-            Some(list) if !list.is_empty() => self.rng.pick(list),
-            _ => ActionId(self.rng.below(known.program.actions.len()) as u32),
-        };
-        let mut call = ActionCall::new(action);
-        if let Some(action) = p.action(action) {
-            let draw = |width| known.pool.draw(&mut self.rng, width);
-            call.args = action.param_widths().into_iter().map(draw).collect();
-        }
+        let id = TableId(table as u32);
+        let call = walk::call(p, id, &known.pool, &mut self.rng);
         let there = p.entries(id);
         if !there.is_empty() && self.rng.one_in(4) {
             let victim = there.iter().nth(self.rng.below(there.len())).expect("one of them");
@@ -304,21 +296,8 @@ impl Programs {
         if self.rng.one_in(12) {
             return Update::SetDefault(id, call);
         }
-        let mut matches = Vec::new();
-        for (key, k) in (0..).zip(t.key.iter()) {
-            let pattern = known.pool.pattern(&mut self.rng, k);
-            matches.extend(pattern.map(|pattern| KeyMatch { key, pattern }));
-        }
-        let (entry, priority) = (self.id(), self.rng.below(4) as i32);
-        let entry = Entry {
-            id: entry,
-            matches: matches.into(),
-            priority,
-            action: call,
-            cookie: 0,
-            idle_timeout_ns: 0,
-            hard_timeout_ns: 0,
-        };
+        let number = self.id();
+        let entry = walk::entry(&known.program, id, number, call, &known.pool, &mut self.rng);
         Update::Insert(id, Arc::new(entry))
     }
 

@@ -7,10 +7,11 @@
 //! Values come from a pool: the constants of the program and of known entries by width, and very small
 //! numbers, so that entries of the same pool match.
 
-use ir::testing::Rng;
-use ir::{
-    BinaryOp, Bits, Expr, FieldId, FieldRef, HeaderId, Key, MatchKind, MetaId, Op, ParserOp,
-    Pattern, Program, Select, Terminator, Transition,
+use super::Rng;
+use crate::{
+    ActionCall, ActionId, BinaryOp, Bits, Entry, EntryId, Expr, FieldId, FieldRef, HeaderId, Key,
+    KeyMatch, MatchKind, MetaId, Op, ParserOp, Pattern, Pipeline, Program, Select, TableId,
+    Terminator, Transition,
 };
 use std::collections::BTreeMap;
 
@@ -21,11 +22,11 @@ const LENGTHS_MAX: usize = 8;
 
 /// Values by width.
 #[derive(Debug, Default)]
-pub(crate) struct Pool(BTreeMap<u32, Vec<Bits>>);
+pub struct Pool(BTreeMap<u32, Vec<Bits>>);
 
 impl Pool {
     /// The constants of a program.
-    pub(crate) fn of(program: &Program) -> Pool {
+    pub fn of(program: &Program) -> Pool {
         let mut pool = Pool::default();
         let mut exprs = |e: &Expr| e.visit(&mut |e| pool.constant(e));
         let ops = |ops: &[Op], f: &mut dyn FnMut(&Expr)| {
@@ -48,7 +49,7 @@ impl Pool {
     }
 
     /// One more value.
-    pub(crate) fn add(&mut self, value: &Bits) {
+    pub fn add(&mut self, value: &Bits) {
         let list = self.0.entry(value.width()).or_default();
         if !list.contains(value) {
             list.push(value.clone());
@@ -56,7 +57,7 @@ impl Pool {
     }
 
     /// The values of a pattern.
-    pub(crate) fn add_pattern(&mut self, pattern: &Pattern) {
+    pub fn add_pattern(&mut self, pattern: &Pattern) {
         match pattern {
             Pattern::Exact(v) | Pattern::Prefix(v, _) | Pattern::Masked(v, _) => self.add(v),
             Pattern::Range(lo, hi) => {
@@ -67,7 +68,7 @@ impl Pool {
     }
 
     /// A value.
-    pub(crate) fn draw(&self, rng: &mut Rng, width: u32) -> Bits {
+    pub fn draw(&self, rng: &mut Rng, width: u32) -> Bits {
         match (rng.below(8), self.0.get(&width)) {
             (0..=3, Some(known)) => rng.pick(known),
             (7, _) => rng.bits(width),
@@ -76,7 +77,7 @@ impl Pool {
     }
 
     /// A pattern for a key; none leaves it out.
-    pub(crate) fn pattern(&self, rng: &mut Rng, key: &Key) -> Option<Pattern> {
+    pub fn pattern(&self, rng: &mut Rng, key: &Key) -> Option<Pattern> {
         let width = key.width;
         let value = self.draw(rng, width);
         if key.kind == MatchKind::Exact {
@@ -111,6 +112,45 @@ impl Pool {
     }
 }
 
+/// A call of one of a table's actions, with arguments of the pool.
+pub fn call(p: &Pipeline, table: TableId, pool: &Pool, rng: &mut Rng) -> ActionCall {
+    let program = p.program();
+    let action = match &program.tables[table.index()].actions {
+        Some(list) if !list.is_empty() => rng.pick(list),
+        _ => ActionId(rng.below(program.actions.len()) as u32),
+    };
+    let mut call = ActionCall::new(action);
+    if let Some(action) = p.action(action) {
+        call.args = action.param_widths().into_iter().map(|width| pool.draw(rng, width)).collect();
+    }
+    call
+}
+
+/// An entry of a table, which the pipeline may refuse: keys of the pool, and this call.
+pub fn entry(
+    program: &Program,
+    table: TableId,
+    id: EntryId,
+    call: ActionCall,
+    pool: &Pool,
+    rng: &mut Rng,
+) -> Entry {
+    let mut matches = Vec::new();
+    for (key, k) in (0..).zip(program.tables[table.index()].key.iter()) {
+        let pattern = pool.pattern(rng, k);
+        matches.extend(pattern.map(|pattern| KeyMatch { key, pattern }));
+    }
+    Entry {
+        id,
+        matches: matches.into(),
+        priority: rng.below(4) as i32,
+        action: call,
+        cookie: 0,
+        idle_timeout_ns: 0,
+        hard_timeout_ns: 0,
+    }
+}
+
 /// A packet on its way through the parser.
 struct Walk<'a> {
     program: &'a Program,
@@ -130,12 +170,7 @@ struct Walk<'a> {
 }
 
 /// A packet for the program.
-pub(crate) fn packet(
-    program: &Program,
-    pool: &Pool,
-    sets: &[Vec<Select>],
-    rng: &mut Rng,
-) -> Vec<u8> {
+pub fn packet(program: &Program, pool: &Pool, sets: &[Vec<Select>], rng: &mut Rng) -> Vec<u8> {
     let mut walk = Walk {
         program,
         pool,
