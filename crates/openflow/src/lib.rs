@@ -16,6 +16,7 @@
 //! truncation and bit flips of every message, a fuzz target, and `ovs-ofctl ofp-print`.
 
 pub mod action;
+mod actions;
 pub mod bundle;
 pub mod codec;
 mod entry_stats;
@@ -45,6 +46,7 @@ pub use action::{
     Action, ActionType, Actions, CopyField, Instruction, InstructionType, Instructions, SetField,
     StatTrigger, StatTriggerFlags, Subfield,
 };
+pub use actions::FieldUse;
 pub use bundle::{BundleAdd, BundleControl, BundleControlType, BundleFlags, BundleId};
 pub use codec::{
     DecodeError, DecodeFault, EncodeError, Frame, Header, decode, encode, encode_into, frame,

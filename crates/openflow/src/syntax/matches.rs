@@ -101,7 +101,7 @@ fn wide_number(piece: Piece<'_>, bits: usize) -> Result<u128> {
 }
 
 /// The error of a name that is no field's.
-pub(super) fn unknown_field(name: Piece<'_>) -> SyntaxError {
+pub(crate) fn unknown_field(name: Piece<'_>) -> SyntaxError {
     if is_extension(name.text) {
         return name.error(Fault::Extension);
     }
@@ -363,7 +363,7 @@ pub fn print_match(matching: &Match, version: Version) -> String {
 }
 
 /// What a writer writes.
-pub(super) fn text(write: impl FnOnce(&mut dyn Write) -> fmt::Result) -> String {
+pub(crate) fn text(write: impl FnOnce(&mut dyn Write) -> fmt::Result) -> String {
     let mut text = String::new();
     // Writing to a string always goes well.
     let _ = write(&mut text);

@@ -58,7 +58,7 @@ fn form(id: FieldId) -> Form {
 
 /// Reads a value, with a mask after `/` if there is one. Bits of the value outside the mask become
 /// 0, as for `ovs-ofctl`.
-pub(super) fn parse(id: FieldId, piece: Piece<'_>, cx: &Context<'_>) -> Result<(u128, u128)> {
+pub(crate) fn parse(id: FieldId, piece: Piece<'_>, cx: &Context<'_>) -> Result<(u128, u128)> {
     let (value, mask) = match piece.split_once("/") {
         Some((value, mask)) => (value, Some(mask)),
         None => (piece, None),
@@ -196,7 +196,7 @@ fn print_flags(
 }
 
 /// An IPv4 address.
-pub(super) fn ipv4(piece: Piece<'_>) -> Result<u32> {
+pub(crate) fn ipv4(piece: Piece<'_>) -> Result<u32> {
     match piece.text.parse::<Ipv4Addr>() {
         Ok(address) => Ok(address.into()),
         Err(_) => Err(piece.expected("an IPv4 address like 10.0.0.1")),
@@ -223,7 +223,7 @@ fn mac(piece: Piece<'_>) -> Result<u128> {
 }
 
 /// Prints a value and, unless it has all bits, `/` and the mask.
-pub(super) fn print(out: &mut dyn Write, id: FieldId, value: u128, mask: u128) -> fmt::Result {
+pub(crate) fn print(out: &mut dyn Write, id: FieldId, value: u128, mask: u128) -> fmt::Result {
     let exact = mask == id.all_bits();
     let form = form(id);
     match form {
