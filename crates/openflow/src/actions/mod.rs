@@ -271,3 +271,94 @@ impl Action {
         (row(self).fields)(self, see);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::row::Making;
+    use super::*;
+    use crate::testing::rng::Rng;
+
+    #[test]
+    fn a_word_leads_to_its_row_in_any_letter_case() {
+        let mut count = 0;
+        for row in ROWS {
+            for (word, since) in row.words {
+                for word in [word.to_string(), word.to_ascii_uppercase()] {
+                    let found = of_word(&word).expect("it is there");
+                    assert!(std::ptr::eq(found.2, *row) && found.1 == *since, "{word}");
+                }
+                count += 1;
+            }
+        }
+        assert_eq!(words().count(), count);
+        for other in ["", "outpu", "output2", "drop", "é", &"output".repeat(10_000)] {
+            assert!(of_word(other).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_number_leads_to_its_row() {
+        for subtype in 0..=u16::MAX {
+            let known = of_nicira(subtype).is_some_and(|row| row.nicira.contains(&subtype));
+            assert_eq!(known, ROWS.iter().any(|row| row.nicira.contains(&subtype)), "{subtype}");
+        }
+        let plain = of_v10(3).expect("1.0's strip_vlan");
+        assert_eq!(plain.name, "pop_vlan");
+        assert!(of_v10(0).is_none() && of_v10(12).is_none());
+        // Those that have a form of their own.
+        let own = [ActionType::Output, ActionType::SetField, ActionType::CopyField];
+        for action_type in ActionType::STANDARD_V15 {
+            let row = of_type(action_type);
+            assert_eq!(row.is_none(), own.contains(&action_type), "{action_type:?}");
+            assert!(row.is_none_or(|row| row.action_type == action_type), "{action_type:?}");
+        }
+        assert!(of_type(ActionType::Experimenter(NICIRA)).is_none());
+    }
+
+    #[test]
+    fn a_row_makes_actions_of_its_own() {
+        let mut rng = Rng::new(9);
+        let action = |_: &mut Rng, _, _| Action::Exit;
+        for of in ROWS {
+            for version in of.versions {
+                for _ in 0..20 {
+                    let making = Making { version: *version, depth: 0, action };
+                    let made = of.arbitrary(&mut rng, &making);
+                    assert!(std::ptr::eq(row(&made), *of), "{made:?}");
+                    assert_eq!(made.name(), of.name);
+                    assert_eq!(made.is_of_v10(), of.versions == [Version::V10]);
+                    // Whatever it names, nothing panics.
+                    made.fields(&mut |_, _| {});
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_an_action_names() {
+        use crate::syntax::{Context, parse_actions};
+        let named = |text: &str| {
+            let list = parse_actions(text, &Context::new(Version::V15)).expect("it is read");
+            let [crate::action::Instruction::ApplyActions(actions)] = &list[..] else { panic!() };
+            let mut all = Vec::new();
+            actions[0].fields(&mut |usage, field| all.push((usage, field)));
+            all
+        };
+        use FieldUse::{Names, Reads, Writes};
+        assert_eq!(named("ct_clear"), []);
+        assert_eq!(named("set_field:1->reg3"), [(Writes, FieldId::Reg3)]);
+        let copied = [(Reads, FieldId::Reg1), (Writes, FieldId::Reg2)];
+        assert_eq!(named("move:reg1->reg2"), copied);
+        assert_eq!(named("check_pkt_larger(9)->reg4[0]"), [(Writes, FieldId::Reg4)]);
+        assert_eq!(named("output:reg5"), [(Reads, FieldId::Reg5)]);
+        let learned = [
+            (Writes, FieldId::Reg0),
+            (Reads, FieldId::EthSrc),
+            (Names, FieldId::EthDst),
+            (Reads, FieldId::InPort),
+        ];
+        let learn =
+            "learn(result_dst=reg0[0],NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[])";
+        assert_eq!(named(learn), learned);
+    }
+}
