@@ -4,9 +4,9 @@
 //! And back. Both directions of every message type are here, so that a switch, a controller and a
 //! test of either use the same code.
 //!
-//! The neutral form is 1.3's, with places for what only other versions have; field, action and error
-//! numbers live in one table each ([`mod@field`], [`action`], [`error`]). Another version joins by a
-//! [`Version`], lines in those tables and arms in the codec.
+//! The neutral form is 1.3's, with places for what only other versions have; field and error numbers live in one table each
+//! ([`mod@field`], [`error`]). An action ([`action`]) has a row in `actions`, with its words, numbers, text and bytes. Another
+//! version joins by a [`Version`], lines in those tables and arms in the codec.
 //!
 //! Holds true: no bytes panic; a message that decodes is canonical (matches sorted, masks minimal);
 //! an encoding that decodes gives back the same message. Absent: sockets, clocks, threads, and any

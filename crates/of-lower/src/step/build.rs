@@ -64,7 +64,7 @@ pub(super) struct Build<'a> {
     /// The bodies around the clone that is open.
     outer: Vec<Vec<Op>>,
     /// The meter within which the next step is done.
-    pub(super) within: Option<Expr>,
+    within: Option<Expr>,
     /// The steps are a bucket's.
     bucket: bool,
     /// How many tables were called.
@@ -96,6 +96,7 @@ impl<'a> Build<'a> {
         }
     }
 
+    /// A parameter of this name, or of this name and a number.
     pub(super) fn param(&mut self, name: &str, width: u32) -> Expr {
         let taken = |n: &str| self.params.iter().any(|p| p.name == n);
         let name = if taken(name) {
