@@ -5,7 +5,7 @@
 //! a match that uses it names the prerequisites beside it, so that zero is never mistaken for a
 //! value.
 
-use super::headers::Headers;
+use super::headers::{Headers, METADATA};
 use super::tags::{ensure_vlan, pop_vlan};
 use ir::program::intrinsic;
 use ir::{BinaryOp, Expr, FieldRef, Key, MatchKind, Op};
@@ -107,14 +107,16 @@ fn place(h: &Headers, id: FieldId) -> Option<FieldRef> {
         FieldId::CtNwProto => FieldRef::Meta(h.ct[8]),
         FieldId::CtTpSrc => FieldRef::Meta(h.ct[9]),
         FieldId::CtTpDst => FieldRef::Meta(h.ct[10]),
-        FieldId::PktMark => FieldRef::Meta(h.pkt_mark),
         FieldId::SfMetadata => FieldRef::Meta(h.sf[0]),
         FieldId::SfAction => FieldRef::Meta(h.sf[1]),
         FieldId::SfStage => FieldRef::Meta(h.sf[2]),
         FieldId::SfCoalesce => FieldRef::Meta(h.sf[3]),
         FieldId::SfArgument => FieldRef::Meta(h.sf[4]),
         id if id.is_register() => FieldRef::Meta(h.regs[id as usize - FieldId::Reg0 as usize]),
-        _ => return None,
+        id => {
+            let at = METADATA.iter().position(|plain| *plain == id)?;
+            FieldRef::Meta(h.plain[at])
+        }
     })
 }
 

@@ -14,11 +14,16 @@ use contract::ct as tracker;
 use ir::builder::Builder;
 use ir::program::Field;
 use ir::{BlockId, Expr, FieldRef, HeaderId, MetaId, StackId};
+use openflow::FieldId;
 use std::sync::Arc;
 
 /// What a packet carries from service to service (SoftFlow, figure 3): the `sf_*` fields.
 pub const SF_FIELDS: [(&str, u32); 5] =
     [("metadata", 64), ("action", 32), ("stage", 8), ("coalesce", 1), ("argument", 32)];
+
+/// Match fields that are metadata of their own, 0 when the packet comes in, and nothing else: each needs no more than its place
+/// in this list.
+pub const METADATA: [FieldId; 1] = [FieldId::PktMark];
 
 /// VLAN tags that the parser takes, outermost first.
 pub const VLAN_PARSED: u32 = 4;
@@ -149,8 +154,8 @@ headers! {
     egress_passes: MetaId,
     /// An `exit` was reached: tables that it was resubmitted from do no more.
     exit: MetaId,
-    /// Open vSwitch's mark of the packet.
-    pkt_mark: MetaId,
+    /// Those of [`METADATA`], in its order.
+    plain: [MetaId; METADATA.len()],
     /// The port that the packet came in by, exclusive-or the one that actions say it did.
     in_port_changed: MetaId,
     /// A value on its way into several fields.
@@ -379,7 +384,7 @@ impl Headers {
         let slots = Slots::declare(b);
         let egress_passes = b.meta("of.egress_passes", 8);
         let exit = b.meta("of.exit", 1);
-        let pkt_mark = b.meta("of.pkt_mark", 32);
+        let plain = METADATA.map(|id| b.meta(&format!("of.{id}"), id.info().bits));
         let in_port_changed = b.meta("of.in_port_changed", 32);
         let scratch = b.meta("of.scratch", 128);
         let sf = SF_FIELDS.map(|(name, width)| b.meta(&format!("of.sf_{name}"), width));
@@ -527,7 +532,7 @@ impl Headers {
             slots,
             egress_passes,
             exit,
-            pkt_mark,
+            plain,
             in_port_changed,
             scratch,
             sf,

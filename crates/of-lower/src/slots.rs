@@ -52,6 +52,27 @@ impl Kind {
     pub fn bit(self) -> u64 {
         1 << self as u8
     }
+
+    /// Its word in an action's name.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Kind::CopyTtlIn => "copy_ttl_in",
+            Kind::PopVlan => "pop_vlan",
+            Kind::PopPbb => "pop_pbb",
+            Kind::PopMpls => "pop_mpls",
+            Kind::PushMpls => "push_mpls",
+            Kind::PushPbb => "push_pbb",
+            Kind::PushVlan => "push_vlan",
+            Kind::CopyTtlOut => "copy_ttl_out",
+            Kind::DecMplsTtl => "dec_mpls_ttl",
+            Kind::DecNwTtl => "dec_nw_ttl",
+            Kind::SetMplsTtl => "set_mpls_ttl",
+            Kind::SetNwTtl => "set_nw_ttl",
+            Kind::SetQueue => "set_queue",
+            Kind::Group => "group",
+            Kind::Output => "output",
+        }
+    }
 }
 
 /// The bit of a field's set-field in `as.present`.

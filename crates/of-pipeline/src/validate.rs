@@ -19,9 +19,9 @@ use of_lower::action_set::{as_bucket, as_set};
 use of_lower::places::places;
 use openflow::field::VLAN_PRESENT;
 use openflow::{
-    Action, Conntrack, CopyField, FieldId, FlowMod, GroupId, Instruction, InstructionType, Learn,
-    LearnSource, LearnTarget, Match, PortNo, Prerequisite, QueueId, SetField, Subfield, Version,
-    Zone,
+    Action, Conntrack, CopyField, FieldId, FieldUse, FlowMod, GroupId, Instruction,
+    InstructionType, Learn, LearnSource, LearnTarget, Match, PortNo, Prerequisite, QueueId,
+    SetField, Version, Zone,
 };
 
 /// Actions in one list, at most.
@@ -302,7 +302,6 @@ impl Rules<'_> {
             Action::PopVlan if !packet.tagged => {
                 Err(Refusal::NoSuchHeader { action: "pop_vlan", needs: "a VLAN tag" })
             }
-            Action::PopVlan => Ok(()),
             Action::PushMpls(t) => {
                 ether_type("push_mpls", *t, &MPLS, "0x8847 or 0x8848")?;
                 packet.retype(Known::Value((*t).into()));
@@ -359,17 +358,9 @@ impl Rules<'_> {
                 _ => Ok(()),
             },
             Action::CopyField(copy) => copy_field(copy, packet),
-            Action::StackPop(bits) => set_bits("pop", bits.of, packet),
-            Action::CheckPktLarger { to, .. } => set_bits("check_pkt_larger", *to, packet),
-            Action::Multipath(m) => set_bits("multipath", m.to.of, packet),
             //= openflow-1.3.5 §6.4: a port that can never be is OFPBAC_BAD_OUT_PORT.
-            Action::Bundle(m) => {
-                let bad = m.members.iter().find(|port| !self.is_port(**port));
-                match (bad, m.to) {
-                    (Some(port), _) => Err(Refusal::OutPort { port: *port, max: self.port_max }),
-                    (None, Some(to)) => set_bits("bundle_load", to.of, packet),
-                    (None, None) => Ok(()),
-                }
+            Action::Bundle(m) if let Some(port) = m.members.iter().find(|p| !self.is_port(**p)) => {
+                Err(Refusal::OutPort { port: *port, max: self.port_max })
             }
             // What is done to the copy is not done to the packet.
             Action::Clone(inner) if inner.iter().any(|a| matches!(a, Action::Conjunction(_))) => {
@@ -377,33 +368,22 @@ impl Rules<'_> {
             }
             Action::Clone(inner) => self.list(list, inner, &mut packet.clone()),
             Action::Ct(ct) => self.conntrack(ct, packet),
-            Action::StackPush(bits) => needs("push", bits.of.field, packet),
             Action::OutputField { from, .. } => needs("output", from.of.field, packet),
             Action::Learn(learn) => self.learn(learn, packet),
             Action::DecNwTtlTo(_) => ip("dec_nw_ttl", packet),
             Action::Experimenter(e) => {
                 Err(Refusal::ActionExperimenter { experimenter: e.experimenter })
             }
-            Action::CopyTtlOut
-            | Action::CopyTtlIn
-            | Action::SetNwSrc(_)
-            | Action::SetNwDst(_)
-            | Action::SetTpSrc(_)
-            | Action::SetTpDst(_)
-            | Action::CtClear
-            | Action::PopQueue
-            | Action::FinTimeout(_)
-            // Services that are not there show when it is lowered.
-            | Action::Softflow(_)
-            | Action::Exit
-            | Action::Note(_) => Ok(()),
             // A table that is not there shows when it is lowered.
-            Action::Resubmit { table, .. } if u32::from(table.0) >= self.tables => Ok(()),
-            Action::Resubmit { table, .. } => self.leads(table.0),
+            Action::Resubmit { table, .. } if u32::from(table.0) < self.tables => {
+                self.leads(table.0)
+            }
             Action::Conjunction(_) if matches!(list, List::PacketOut | List::Bucket) => {
                 Err(Refusal::Conjunction)
             }
-            Action::Conjunction(_) => Ok(()),
+            // Any other may do what it says, if the fields are there that it names. Services that are not there
+            // show when it is lowered.
+            other => fields(other, packet),
         }
     }
 
@@ -564,14 +544,23 @@ fn needs(action: &str, field: FieldId, packet: &Packet) -> Result<(), Refusal> {
     }
 }
 
-/// Bits of a field that are written: it must be there, and be writable.
-fn set_bits(action: &str, to: Subfield, packet: &mut Packet) -> Result<(), Refusal> {
-    if !to.field.info().settable {
-        return Err(Refusal::SetType { field: to.field });
-    }
-    needs(action, to.field, packet)?;
-    packet.changed(to.field);
-    Ok(())
+/// The fields that an action names: those that it reads or writes must be there, and what it writes be writable.
+fn fields(action: &Action, packet: &mut Packet) -> Result<(), Refusal> {
+    let mut found = Ok(());
+    action.fields(&mut |usage, field| {
+        if found.is_err() || usage == FieldUse::Names {
+            return;
+        }
+        let writes = usage == FieldUse::Writes;
+        found = match writes && !field.info().settable {
+            true => Err(Refusal::SetType { field }),
+            false => needs(places(action).name, field, packet),
+        };
+        if writes {
+            packet.changed(field);
+        }
+    });
+    found
 }
 
 /// A copy-field: what it reads and writes must be there, and be writable.

@@ -12,7 +12,7 @@ use crate::extension::{
     Bits, Conjunction, Conntrack, FinTimeout, Learn, Multipath, PortBundle, ToController,
 };
 use crate::field::FieldId;
-use crate::ids::{GroupId, MeterId, NICIRA, PortNo, QueueId, TableId};
+use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
 use crate::softflow::Softflow;
 use crate::version::Version;
 use bitflags::bitflags;
@@ -152,12 +152,6 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether it is one of Open vSwitch's that no version of OpenFlow has.
-    pub fn is_extension(&self) -> bool {
-        self.action_type() == ActionType::Experimenter(NICIRA)
-            && !matches!(self, Action::Experimenter(_))
-    }
-
     /// `clone`s that a `clone` may be inside of, itself included.
     pub const CLONE_DEPTH_MAX: usize = 8;
 
@@ -181,73 +175,6 @@ impl Action {
     /// A set-field of all bits of `field`.
     pub const fn set_field(field: FieldId, value: u128) -> Action {
         Action::SetField(SetField { field, value, mask: None })
-    }
-
-    /// One that only 1.0 has (1.0.2 §5.2.4): its settings name no version of IP and no protocol.
-    pub fn is_of_v10(&self) -> bool {
-        matches!(
-            self,
-            Action::SetVlanVid(_)
-                | Action::SetVlanPcp(_)
-                | Action::SetNwSrc(_)
-                | Action::SetNwDst(_)
-                | Action::SetNwTos(_)
-                | Action::SetTpSrc(_)
-                | Action::SetTpDst(_)
-                | Action::Enqueue { .. }
-        )
-    }
-
-    /// The action's type, as table features name it.
-    pub fn action_type(&self) -> ActionType {
-        match self {
-            Action::Output { .. } => ActionType::Output,
-            Action::CopyTtlOut => ActionType::CopyTtlOut,
-            Action::CopyTtlIn => ActionType::CopyTtlIn,
-            Action::SetMplsTtl(_) => ActionType::SetMplsTtl,
-            Action::DecMplsTtl => ActionType::DecMplsTtl,
-            Action::PushVlan(_) => ActionType::PushVlan,
-            Action::PopVlan => ActionType::PopVlan,
-            Action::PushMpls(_) => ActionType::PushMpls,
-            Action::PopMpls(_) => ActionType::PopMpls,
-            Action::SetQueue(_) | Action::Enqueue { .. } => ActionType::SetQueue,
-            Action::Group(_) => ActionType::Group,
-            Action::SetNwTtl(_) => ActionType::SetNwTtl,
-            Action::DecNwTtl => ActionType::DecNwTtl,
-            Action::SetField(_)
-            | Action::SetVlanVid(_)
-            | Action::SetVlanPcp(_)
-            | Action::SetNwSrc(_)
-            | Action::SetNwDst(_)
-            | Action::SetNwTos(_)
-            | Action::SetTpSrc(_)
-            | Action::SetTpDst(_) => ActionType::SetField,
-            Action::PushPbb(_) => ActionType::PushPbb,
-            Action::PopPbb => ActionType::PopPbb,
-            Action::Meter(_) => ActionType::Meter,
-            Action::CopyField(_) => ActionType::CopyField,
-            Action::Resubmit { .. }
-            | Action::PopQueue
-            | Action::OutputTruncated { .. }
-            | Action::FinTimeout(_)
-            | Action::Note(_)
-            | Action::Controller(_)
-            | Action::DecNwTtlTo(_)
-            | Action::OutputField { .. }
-            | Action::StackPush(_)
-            | Action::StackPop(_)
-            | Action::CheckPktLarger { .. }
-            | Action::Multipath(_)
-            | Action::Learn(_)
-            | Action::Bundle(_)
-            | Action::Clone(_)
-            | Action::Ct(_)
-            | Action::CtClear
-            | Action::Exit
-            | Action::Conjunction(_) => ActionType::Experimenter(NICIRA),
-            Action::Softflow(_) => ActionType::Experimenter(crate::softflow::SOFTFLOW),
-            Action::Experimenter(e) => ActionType::Experimenter(e.experimenter),
-        }
     }
 }
 

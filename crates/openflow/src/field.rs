@@ -4,11 +4,11 @@
 //! §7.2.3.8, table 11), and Open vSwitch's registers and packet fields (ovs-fields(7)). A [`FieldId`]
 //! is an index into that table; its order is that of the OXM field numbers, then that of the
 //! additions. Values are `u128`, right-aligned in the field's width. A field joins by one line in
-//! `fields!`.
+//! `fields!`, which also says how its value is written and where a printed match has it.
 //!
 //! A TLV may name a field in several ways: by OpenFlow's class, by Nicira's two classes of NXM, and
 //! registers also in pairs and fours. [`OxmHeader::field`] knows those that are one whole field;
-//! [`crate::nicira`] the others.
+//! `codec::nxm` the others.
 
 use crate::version::Version;
 use std::fmt;
@@ -98,7 +98,44 @@ pub struct FieldInfo {
     pub number: u8,
     /// The first version with it as OXM (1.0's fixed match covers some of them).
     pub since: Version,
+    /// How its value is written.
+    pub(crate) form: Form,
+    /// Its place in a printed match, after those of lower ranks; 0 for one that no match has.
+    pub(crate) rank: u16,
 }
+
+/// How a field's value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A number, or a port's name.
+    Port,
+    /// An Ethernet address.
+    Mac,
+    /// An IPv4 address.
+    Ipv4,
+    /// An IPv6 address.
+    Ipv6,
+    /// A decimal number.
+    Decimal,
+    /// A hexadecimal one of so many digits or more.
+    Hex {
+        /// How many.
+        digits: usize,
+    },
+    /// TCP's flags by name.
+    TcpFlags,
+    /// The bits of [`CT_STATES`] by name.
+    CtState,
+    /// Whether it is a fragment, by a word.
+    Fragment,
+    /// A service by its name, or its number.
+    Element,
+    /// Namespace and type in parentheses.
+    PacketType,
+}
+
+/// Fields of lower ranks come before a printed match's protocol, others behind it.
+pub(crate) const PROTOCOL_RANK: u16 = 200;
 
 impl FieldInfo {
     /// The mask with all bits of the field.
@@ -128,7 +165,8 @@ const ND_ADVERT: Prerequisite = OneOf(FieldId::Icmpv6Type, &[136]);
 
 macro_rules! fields {
     ($($(#[$meta:meta])* $id:ident $number:literal $name:literal [$($ofctl:literal)+]
-       $bits:literal/$bytes:literal $mask:ident $set:ident $since:ident [$($pre:expr),*];)*) => {
+       $bits:literal/$bytes:literal $mask:ident $set:ident $since:ident $form:ident $rank:literal
+       [$($pre:expr),*];)*) => {
         /// A field, by its place in the descriptor table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
@@ -150,6 +188,8 @@ macro_rules! fields {
                 class: fields!(class $since),
                 number: $number,
                 since: fields!(since $since),
+                form: fields!(form $form),
+                rank: $rank,
             },)*
         ];
 
@@ -158,6 +198,19 @@ macro_rules! fields {
             pub const ALL: &'static [FieldId] = &[$(FieldId::$id,)*];
         }
     };
+    (form dec) => { Form::Decimal };
+    (form hex) => { Form::Hex { digits: 0 } };
+    (form hex4) => { Form::Hex { digits: 4 } };
+    (form hex5) => { Form::Hex { digits: 5 } };
+    (form port) => { Form::Port };
+    (form mac) => { Form::Mac };
+    (form ipv4) => { Form::Ipv4 };
+    (form ipv6) => { Form::Ipv6 };
+    (form tcp_flags) => { Form::TcpFlags };
+    (form ct_state) => { Form::CtState };
+    (form fragment) => { Form::Fragment };
+    (form element) => { Form::Element };
+    (form packet_type) => { Form::PacketType };
     (@mask) => { true };
     (@exact) => { false };
     (@set) => { true };
@@ -186,194 +239,194 @@ macro_rules! fields {
 
 fields! {
     /// Ingress port.
-    InPort 0 "IN_PORT" ["in_port"] 32/4 exact set v13 [];
+    InPort 0 "IN_PORT" ["in_port"] 32/4 exact set v13 port 280 [];
     /// Ingress physical port.
-    InPhyPort 1 "IN_PHY_PORT" ["in_phy_port"] 32/4 exact fixed v13 [Present(FieldId::InPort)];
+    InPhyPort 1 "IN_PHY_PORT" ["in_phy_port"] 32/4 exact fixed v13 port 290 [Present(FieldId::InPort)];
     /// Metadata passed between tables.
-    Metadata 2 "METADATA" ["metadata"] 64/8 mask set v13 [];
+    Metadata 2 "METADATA" ["metadata"] 64/8 mask set v13 hex 270 [];
     /// Ethernet destination.
-    EthDst 3 "ETH_DST" ["dl_dst" "eth_dst"] 48/6 mask set v13 [];
+    EthDst 3 "ETH_DST" ["dl_dst" "eth_dst"] 48/6 mask set v13 mac 330 [];
     /// Ethernet source.
-    EthSrc 4 "ETH_SRC" ["dl_src" "eth_src"] 48/6 mask set v13 [];
+    EthSrc 4 "ETH_SRC" ["dl_src" "eth_src"] 48/6 mask set v13 mac 320 [];
     /// Ethernet type behind the VLAN tags.
-    EthType 5 "ETH_TYPE" ["dl_type" "eth_type"] 16/2 exact set v13 [];
+    EthType 5 "ETH_TYPE" ["dl_type" "eth_type"] 16/2 exact set v13 hex4 340 [];
     /// VLAN id with the presence bit.
-    VlanVid 6 "VLAN_VID" ["vlan_vid"] 13/2 mask set v13 [];
+    VlanVid 6 "VLAN_VID" ["vlan_vid"] 13/2 mask set v13 dec 300 [];
     /// VLAN priority.
-    VlanPcp 7 "VLAN_PCP" ["dl_vlan_pcp" "vlan_pcp"] 3/1 exact set v13 [VlanTag];
+    VlanPcp 7 "VLAN_PCP" ["dl_vlan_pcp" "vlan_pcp"] 3/1 exact set v13 dec 310 [VlanTag];
     /// Differentiated-services code point (6 bits).
-    IpDscp 8 "IP_DSCP" ["ip_dscp"] 6/1 exact set v13 [IP];
+    IpDscp 8 "IP_DSCP" ["ip_dscp"] 6/1 exact set v13 dec 470 [IP];
     /// Explicit congestion notification.
-    IpEcn 9 "IP_ECN" ["nw_ecn" "ip_ecn"] 2/1 exact set v13 [IP];
+    IpEcn 9 "IP_ECN" ["nw_ecn" "ip_ecn"] 2/1 exact set v13 dec 480 [IP];
     /// IP protocol.
-    IpProto 10 "IP_PROTO" ["nw_proto" "ip_proto"] 8/1 exact set v13 [IP];
+    IpProto 10 "IP_PROTO" ["nw_proto" "ip_proto"] 8/1 exact set v13 dec 430 [IP];
     /// IPv4 source.
-    Ipv4Src 11 "IPV4_SRC" ["nw_src" "ip_src" "ipv4_src"] 32/4 mask set v13 [IPV4];
+    Ipv4Src 11 "IPV4_SRC" ["nw_src" "ip_src" "ipv4_src"] 32/4 mask set v13 ipv4 410 [IPV4];
     /// IPv4 destination.
-    Ipv4Dst 12 "IPV4_DST" ["nw_dst" "ip_dst" "ipv4_dst"] 32/4 mask set v13 [IPV4];
+    Ipv4Dst 12 "IPV4_DST" ["nw_dst" "ip_dst" "ipv4_dst"] 32/4 mask set v13 ipv4 420 [IPV4];
     /// TCP source port.
-    TcpSrc 13 "TCP_SRC" ["tcp_src"] 16/2 mask set v13 [IP, TCP];
+    TcpSrc 13 "TCP_SRC" ["tcp_src"] 16/2 mask set v13 dec 600 [IP, TCP];
     /// TCP destination port.
-    TcpDst 14 "TCP_DST" ["tcp_dst"] 16/2 mask set v13 [IP, TCP];
+    TcpDst 14 "TCP_DST" ["tcp_dst"] 16/2 mask set v13 dec 610 [IP, TCP];
     /// UDP source port.
-    UdpSrc 15 "UDP_SRC" ["udp_src"] 16/2 mask set v13 [IP, UDP];
+    UdpSrc 15 "UDP_SRC" ["udp_src"] 16/2 mask set v13 dec 620 [IP, UDP];
     /// UDP destination port.
-    UdpDst 16 "UDP_DST" ["udp_dst"] 16/2 mask set v13 [IP, UDP];
+    UdpDst 16 "UDP_DST" ["udp_dst"] 16/2 mask set v13 dec 630 [IP, UDP];
     /// SCTP source port.
-    SctpSrc 17 "SCTP_SRC" ["sctp_src"] 16/2 mask set v13 [IP, SCTP];
+    SctpSrc 17 "SCTP_SRC" ["sctp_src"] 16/2 mask set v13 dec 640 [IP, SCTP];
     /// SCTP destination port.
-    SctpDst 18 "SCTP_DST" ["sctp_dst"] 16/2 mask set v13 [IP, SCTP];
+    SctpDst 18 "SCTP_DST" ["sctp_dst"] 16/2 mask set v13 dec 650 [IP, SCTP];
     /// ICMP type.
-    Icmpv4Type 19 "ICMPV4_TYPE" ["icmp_type" "icmpv4_type"] 8/1 exact set v13 [IPV4, ICMPV4];
+    Icmpv4Type 19 "ICMPV4_TYPE" ["icmp_type" "icmpv4_type"] 8/1 exact set v13 dec 560 [IPV4, ICMPV4];
     /// ICMP code.
-    Icmpv4Code 20 "ICMPV4_CODE" ["icmp_code" "icmpv4_code"] 8/1 exact set v13 [IPV4, ICMPV4];
+    Icmpv4Code 20 "ICMPV4_CODE" ["icmp_code" "icmpv4_code"] 8/1 exact set v13 dec 570 [IPV4, ICMPV4];
     /// ARP operation.
-    ArpOp 21 "ARP_OP" ["arp_op"] 16/2 exact set v13 [ARP];
+    ArpOp 21 "ARP_OP" ["arp_op"] 16/2 exact set v13 dec 440 [ARP];
     /// ARP sender's IPv4 address.
-    ArpSpa 22 "ARP_SPA" ["arp_spa"] 32/4 mask set v13 [ARP];
+    ArpSpa 22 "ARP_SPA" ["arp_spa"] 32/4 mask set v13 ipv4 390 [ARP];
     /// ARP target's IPv4 address.
-    ArpTpa 23 "ARP_TPA" ["arp_tpa"] 32/4 mask set v13 [ARP];
+    ArpTpa 23 "ARP_TPA" ["arp_tpa"] 32/4 mask set v13 ipv4 400 [ARP];
     /// ARP sender's hardware address.
-    ArpSha 24 "ARP_SHA" ["arp_sha"] 48/6 mask set v13 [ARP];
+    ArpSha 24 "ARP_SHA" ["arp_sha"] 48/6 mask set v13 mac 450 [ARP];
     /// ARP target's hardware address.
-    ArpTha 25 "ARP_THA" ["arp_tha"] 48/6 mask set v13 [ARP];
+    ArpTha 25 "ARP_THA" ["arp_tha"] 48/6 mask set v13 mac 460 [ARP];
     /// IPv6 source.
-    Ipv6Src 26 "IPV6_SRC" ["ipv6_src"] 128/16 mask set v13 [IPV6];
+    Ipv6Src 26 "IPV6_SRC" ["ipv6_src"] 128/16 mask set v13 ipv6 350 [IPV6];
     /// IPv6 destination.
-    Ipv6Dst 27 "IPV6_DST" ["ipv6_dst"] 128/16 mask set v13 [IPV6];
+    Ipv6Dst 27 "IPV6_DST" ["ipv6_dst"] 128/16 mask set v13 ipv6 360 [IPV6];
     /// IPv6 flow label.
-    Ipv6Flabel 28 "IPV6_FLABEL" ["ipv6_label" "ipv6_flabel"] 20/4 mask set v13 [IPV6];
+    Ipv6Flabel 28 "IPV6_FLABEL" ["ipv6_label" "ipv6_flabel"] 20/4 mask set v13 hex5 370 [IPV6];
     /// ICMPv6 type.
-    Icmpv6Type 29 "ICMPV6_TYPE" ["icmpv6_type"] 8/1 exact set v13 [IPV6, ICMPV6];
+    Icmpv6Type 29 "ICMPV6_TYPE" ["icmpv6_type"] 8/1 exact set v13 dec 580 [IPV6, ICMPV6];
     /// ICMPv6 code.
-    Icmpv6Code 30 "ICMPV6_CODE" ["icmpv6_code"] 8/1 exact set v13 [IPV6, ICMPV6];
+    Icmpv6Code 30 "ICMPV6_CODE" ["icmpv6_code"] 8/1 exact set v13 dec 590 [IPV6, ICMPV6];
     /// Neighbour discovery: target address.
-    Ipv6NdTarget 31 "IPV6_ND_TARGET" ["nd_target" "ipv6_nd_target"] 128/16 mask set v13 [IPV6, ICMPV6, ND];
+    Ipv6NdTarget 31 "IPV6_ND_TARGET" ["nd_target" "ipv6_nd_target"] 128/16 mask set v13 ipv6 660 [IPV6, ICMPV6, ND];
     /// Neighbour discovery: source link-layer address.
-    Ipv6NdSll 32 "IPV6_ND_SLL" ["nd_sll" "ipv6_nd_sll"] 48/6 mask set v13 [IPV6, ICMPV6, ND_SOLICIT];
+    Ipv6NdSll 32 "IPV6_ND_SLL" ["nd_sll" "ipv6_nd_sll"] 48/6 mask set v13 mac 670 [IPV6, ICMPV6, ND_SOLICIT];
     /// Neighbour discovery: target link-layer address.
-    Ipv6NdTll 33 "IPV6_ND_TLL" ["nd_tll" "ipv6_nd_tll"] 48/6 mask set v13 [IPV6, ICMPV6, ND_ADVERT];
+    Ipv6NdTll 33 "IPV6_ND_TLL" ["nd_tll" "ipv6_nd_tll"] 48/6 mask set v13 mac 680 [IPV6, ICMPV6, ND_ADVERT];
     /// Outermost MPLS label.
-    MplsLabel 34 "MPLS_LABEL" ["mpls_label"] 20/4 exact set v13 [MPLS];
+    MplsLabel 34 "MPLS_LABEL" ["mpls_label"] 20/4 exact set v13 dec 510 [MPLS];
     /// Outermost MPLS traffic class.
-    MplsTc 35 "MPLS_TC" ["mpls_tc"] 3/1 exact set v13 [MPLS];
+    MplsTc 35 "MPLS_TC" ["mpls_tc"] 3/1 exact set v13 dec 520 [MPLS];
     /// Outermost MPLS bottom-of-stack bit.
-    MplsBos 36 "MPLS_BOS" ["mpls_bos"] 1/1 exact set v13 [MPLS];
+    MplsBos 36 "MPLS_BOS" ["mpls_bos"] 1/1 exact set v13 dec 530 [MPLS];
     /// PBB service instance.
-    PbbIsid 37 "PBB_ISID" ["pbb_isid"] 24/3 mask set v13 [PBB];
+    PbbIsid 37 "PBB_ISID" ["pbb_isid"] 24/3 mask set v13 hex 540 [PBB];
     /// Tunnel's metadata.
-    TunnelId 38 "TUNNEL_ID" ["tun_id" "tunnel_id"] 64/8 mask set v13 [];
+    TunnelId 38 "TUNNEL_ID" ["tun_id" "tunnel_id"] 64/8 mask set v13 hex 260 [];
     /// Which IPv6 extension headers there are (nine bits).
-    Ipv6Exthdr 39 "IPV6_EXTHDR" ["ipv6_exthdr"] 9/2 mask fixed v13 [IPV6];
+    Ipv6Exthdr 39 "IPV6_EXTHDR" ["ipv6_exthdr"] 9/2 mask fixed v13 hex 380 [IPV6];
     /// PBB "use customer address".
-    PbbUca 41 "PBB_UCA" ["pbb_uca"] 1/1 exact set v14 [PBB];
+    PbbUca 41 "PBB_UCA" ["pbb_uca"] 1/1 exact set v14 dec 550 [PBB];
     /// TCP's flags, 12 bits.
-    TcpFlags 42 "TCP_FLAGS" ["tcp_flags"] 12/2 mask fixed any [IP, TCP];
+    TcpFlags 42 "TCP_FLAGS" ["tcp_flags"] 12/2 mask fixed any tcp_flags 690 [IP, TCP];
     /// The output port in the action set.
-    ActsetOutput 43 "ACTSET_OUTPUT" ["actset_output"] 32/4 exact fixed onf [];
+    ActsetOutput 43 "ACTSET_OUTPUT" ["actset_output"] 32/4 exact fixed onf port 220 [];
     /// The type of the packet's outermost header: a namespace and a type in it.
-    PacketType 44 "PACKET_TYPE" ["packet_type"] 32/4 exact fixed v15 [];
+    PacketType 44 "PACKET_TYPE" ["packet_type"] 32/4 exact fixed v15 packet_type 230 [];
     /// Whether the packet is an IP fragment (bit 0), and not the first one (bit 1).
-    IpFrag 26 "IP_FRAG" ["ip_frag" "nw_frag"] 2/1 mask fixed nx [IP];
+    IpFrag 26 "IP_FRAG" ["ip_frag" "nw_frag"] 2/1 mask fixed nx fragment 500 [IP];
     /// IP time to live or hop limit.
-    NwTtl 29 "IP_TTL" ["nw_ttl"] 8/1 exact set nx [IP];
+    NwTtl 29 "IP_TTL" ["nw_ttl"] 8/1 exact set nx dec 490 [IP];
     /// A register.
-    Reg0 0 "REG0" ["reg0"] 32/4 mask set nx [];
+    Reg0 0 "REG0" ["reg0"] 32/4 mask set nx hex 240 [];
     /// A register.
-    Reg1 1 "REG1" ["reg1"] 32/4 mask set nx [];
+    Reg1 1 "REG1" ["reg1"] 32/4 mask set nx hex 241 [];
     /// A register.
-    Reg2 2 "REG2" ["reg2"] 32/4 mask set nx [];
+    Reg2 2 "REG2" ["reg2"] 32/4 mask set nx hex 242 [];
     /// A register.
-    Reg3 3 "REG3" ["reg3"] 32/4 mask set nx [];
+    Reg3 3 "REG3" ["reg3"] 32/4 mask set nx hex 243 [];
     /// A register.
-    Reg4 4 "REG4" ["reg4"] 32/4 mask set nx [];
+    Reg4 4 "REG4" ["reg4"] 32/4 mask set nx hex 244 [];
     /// A register.
-    Reg5 5 "REG5" ["reg5"] 32/4 mask set nx [];
+    Reg5 5 "REG5" ["reg5"] 32/4 mask set nx hex 245 [];
     /// A register.
-    Reg6 6 "REG6" ["reg6"] 32/4 mask set nx [];
+    Reg6 6 "REG6" ["reg6"] 32/4 mask set nx hex 246 [];
     /// A register.
-    Reg7 7 "REG7" ["reg7"] 32/4 mask set nx [];
+    Reg7 7 "REG7" ["reg7"] 32/4 mask set nx hex 247 [];
     /// A register.
-    Reg8 8 "REG8" ["reg8"] 32/4 mask set nx [];
+    Reg8 8 "REG8" ["reg8"] 32/4 mask set nx hex 248 [];
     /// A register.
-    Reg9 9 "REG9" ["reg9"] 32/4 mask set nx [];
+    Reg9 9 "REG9" ["reg9"] 32/4 mask set nx hex 249 [];
     /// A register.
-    Reg10 10 "REG10" ["reg10"] 32/4 mask set nx [];
+    Reg10 10 "REG10" ["reg10"] 32/4 mask set nx hex 250 [];
     /// A register.
-    Reg11 11 "REG11" ["reg11"] 32/4 mask set nx [];
+    Reg11 11 "REG11" ["reg11"] 32/4 mask set nx hex 251 [];
     /// A register.
-    Reg12 12 "REG12" ["reg12"] 32/4 mask set nx [];
+    Reg12 12 "REG12" ["reg12"] 32/4 mask set nx hex 252 [];
     /// A register.
-    Reg13 13 "REG13" ["reg13"] 32/4 mask set nx [];
+    Reg13 13 "REG13" ["reg13"] 32/4 mask set nx hex 253 [];
     /// A register.
-    Reg14 14 "REG14" ["reg14"] 32/4 mask set nx [];
+    Reg14 14 "REG14" ["reg14"] 32/4 mask set nx hex 254 [];
     /// A register.
-    Reg15 15 "REG15" ["reg15"] 32/4 mask set nx [];
+    Reg15 15 "REG15" ["reg15"] 32/4 mask set nx hex 255 [];
     /// The conjunctive flow that a packet matched; 0 for none.
-    ConjId 37 "CONJ_ID" ["conj_id"] 32/4 exact fixed nx [];
+    ConjId 37 "CONJ_ID" ["conj_id"] 32/4 exact fixed nx dec 210 [];
     /// What the connection tracker said of the packet: the bits of [`CT_STATES`], 0 before it was asked.
-    CtState 105 "CT_STATE" ["ct_state"] 32/4 mask fixed nx [];
+    CtState 105 "CT_STATE" ["ct_state"] 32/4 mask fixed nx ct_state 70 [];
     /// The zone in which it was asked.
-    CtZone 106 "CT_ZONE" ["ct_zone"] 16/2 exact fixed nx [];
+    CtZone 106 "CT_ZONE" ["ct_zone"] 16/2 exact fixed nx dec 80 [];
     /// The connection's mark.
-    CtMark 107 "CT_MARK" ["ct_mark"] 32/4 mask fixed nx [];
+    CtMark 107 "CT_MARK" ["ct_mark"] 32/4 mask fixed nx hex 90 [];
     /// The connection's label.
-    CtLabel 108 "CT_LABEL" ["ct_label"] 128/16 mask fixed nx [];
+    CtLabel 108 "CT_LABEL" ["ct_label"] 128/16 mask fixed nx hex 100 [];
     /// The IP protocol of the connection's opener.
-    CtNwProto 119 "CT_NW_PROTO" ["ct_nw_proto"] 8/1 exact fixed nx [Connection];
+    CtNwProto 119 "CT_NW_PROTO" ["ct_nw_proto"] 8/1 exact fixed nx dec 150 [Connection];
     /// The IPv4 source of the connection's opener.
-    CtNwSrc 120 "CT_NW_SRC" ["ct_nw_src"] 32/4 mask fixed nx [Connection];
+    CtNwSrc 120 "CT_NW_SRC" ["ct_nw_src"] 32/4 mask fixed nx ipv4 110 [Connection];
     /// Its IPv4 destination.
-    CtNwDst 121 "CT_NW_DST" ["ct_nw_dst"] 32/4 mask fixed nx [Connection];
+    CtNwDst 121 "CT_NW_DST" ["ct_nw_dst"] 32/4 mask fixed nx ipv4 130 [Connection];
     /// The IPv6 source of the connection's opener.
-    CtIpv6Src 122 "CT_IPV6_SRC" ["ct_ipv6_src"] 128/16 mask fixed nx [Connection];
+    CtIpv6Src 122 "CT_IPV6_SRC" ["ct_ipv6_src"] 128/16 mask fixed nx ipv6 120 [Connection];
     /// Its IPv6 destination.
-    CtIpv6Dst 123 "CT_IPV6_DST" ["ct_ipv6_dst"] 128/16 mask fixed nx [Connection];
+    CtIpv6Dst 123 "CT_IPV6_DST" ["ct_ipv6_dst"] 128/16 mask fixed nx ipv6 140 [Connection];
     /// Its transport source port, or ICMP type.
-    CtTpSrc 124 "CT_TP_SRC" ["ct_tp_src"] 16/2 mask fixed nx [Connection];
+    CtTpSrc 124 "CT_TP_SRC" ["ct_tp_src"] 16/2 mask fixed nx dec 160 [Connection];
     /// Its transport destination port, or ICMP code.
-    CtTpDst 125 "CT_TP_DST" ["ct_tp_dst"] 16/2 mask fixed nx [Connection];
+    CtTpDst 125 "CT_TP_DST" ["ct_tp_dst"] 16/2 mask fixed nx dec 170 [Connection];
     /// A mark that goes with the packet through the tables; 0 at first.
-    PktMark 33 "PKT_MARK" ["pkt_mark"] 32/4 mask set nx [];
+    PktMark 33 "PKT_MARK" ["pkt_mark"] 32/4 mask set nx hex 60 [];
     /// What services and tables tell each other; 0 at first.
-    SfMetadata 0 "SF_METADATA" ["sf_metadata"] 64/8 mask set sf [];
+    SfMetadata 0 "SF_METADATA" ["sf_metadata"] 64/8 mask set sf hex 30 [];
     /// The service that the packet comes from, by the number of its name; 0 for none.
-    SfAction 1 "SF_ACTION" ["sf_action"] 32/4 exact fixed sf [];
+    SfAction 1 "SF_ACTION" ["sf_action"] 32/4 exact fixed sf element 20 [];
     /// Services that the packet has been through.
-    SfStage 2 "SF_STAGE" ["sf_stage"] 8/1 exact fixed sf [];
+    SfStage 2 "SF_STAGE" ["sf_stage"] 8/1 exact fixed sf dec 10 [];
     /// Whether the last service let lookups be skipped.
-    SfCoalesce 3 "SF_COALESCE" ["sf_coalesce"] 1/1 exact fixed sf [];
+    SfCoalesce 3 "SF_COALESCE" ["sf_coalesce"] 1/1 exact fixed sf dec 50 [];
     /// What the last service was told.
-    SfArgument 4 "SF_ARGUMENT" ["sf_argument"] 32/4 mask fixed sf [];
+    SfArgument 4 "SF_ARGUMENT" ["sf_argument"] 32/4 mask fixed sf hex 40 [];
     /// Several fields as one, which actions may read and write: the outermost tag, of which bit 12 says that
     /// there is one.
-    VlanTci 4 "VLAN_TCI" ["vlan_tci"] 16/2 mask set of [];
+    VlanTci 4 "VLAN_TCI" ["vlan_tci"] 16/2 mask set of hex4 0 [];
     /// The byte that the code point is in; its two low bits read as 0 and are not written.
-    IpTos 5 "IP_TOS" ["nw_tos"] 8/1 mask set of [IP];
+    IpTos 5 "IP_TOS" ["nw_tos"] 8/1 mask set of dec 0 [IP];
     /// Two registers, `reg0` the higher one.
-    XReg0 0 "PKT_REG0" ["xreg0"] 64/8 mask set pkt [];
+    XReg0 0 "PKT_REG0" ["xreg0"] 64/8 mask set pkt hex 0 [];
     /// Two registers.
-    XReg1 1 "PKT_REG1" ["xreg1"] 64/8 mask set pkt [];
+    XReg1 1 "PKT_REG1" ["xreg1"] 64/8 mask set pkt hex 0 [];
     /// Two registers.
-    XReg2 2 "PKT_REG2" ["xreg2"] 64/8 mask set pkt [];
+    XReg2 2 "PKT_REG2" ["xreg2"] 64/8 mask set pkt hex 0 [];
     /// Two registers.
-    XReg3 3 "PKT_REG3" ["xreg3"] 64/8 mask set pkt [];
+    XReg3 3 "PKT_REG3" ["xreg3"] 64/8 mask set pkt hex 0 [];
     /// Two registers.
-    XReg4 4 "PKT_REG4" ["xreg4"] 64/8 mask set pkt [];
+    XReg4 4 "PKT_REG4" ["xreg4"] 64/8 mask set pkt hex 0 [];
     /// Two registers.
-    XReg5 5 "PKT_REG5" ["xreg5"] 64/8 mask set pkt [];
+    XReg5 5 "PKT_REG5" ["xreg5"] 64/8 mask set pkt hex 0 [];
     /// Two registers.
-    XReg6 6 "PKT_REG6" ["xreg6"] 64/8 mask set pkt [];
+    XReg6 6 "PKT_REG6" ["xreg6"] 64/8 mask set pkt hex 0 [];
     /// Two registers.
-    XReg7 7 "PKT_REG7" ["xreg7"] 64/8 mask set pkt [];
+    XReg7 7 "PKT_REG7" ["xreg7"] 64/8 mask set pkt hex 0 [];
     /// Four registers, `reg0` the highest one.
-    XXReg0 111 "XXREG0" ["xxreg0"] 128/16 mask set nx [];
+    XXReg0 111 "XXREG0" ["xxreg0"] 128/16 mask set nx hex 0 [];
     /// Four registers.
-    XXReg1 112 "XXREG1" ["xxreg1"] 128/16 mask set nx [];
+    XXReg1 112 "XXREG1" ["xxreg1"] 128/16 mask set nx hex 0 [];
     /// Four registers.
-    XXReg2 113 "XXREG2" ["xxreg2"] 128/16 mask set nx [];
+    XXReg2 113 "XXREG2" ["xxreg2"] 128/16 mask set nx hex 0 [];
     /// Four registers.
-    XXReg3 114 "XXREG3" ["xxreg3"] 128/16 mask set nx [];
+    XXReg3 114 "XXREG3" ["xxreg3"] 128/16 mask set nx hex 0 [];
 }
 
 impl FieldId {
@@ -555,6 +608,9 @@ mod tests {
                 assert_eq!(FieldId::from_name(name), Some(info.id));
             }
             assert_eq!(OxmHeader::of(info.id, false).field(), Some(info.id));
+            assert_eq!(info.rank == 0, info.id.is_composite(), "{}", info.name);
+            let same = |other: &&FieldInfo| info.rank != 0 && other.rank == info.rank;
+            assert!(FIELDS.iter().filter(same).count() <= 1, "{}: a rank of its own", info.name);
         }
         assert_eq!(OxmHeader::of(FieldId::EthDst, true).0, 0x8000_070c);
         assert_eq!(FieldId::Ipv6NdSll.to_string(), "ipv6_nd_sll");

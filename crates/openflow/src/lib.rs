@@ -4,9 +4,9 @@
 //! And back. Both directions of every message type are here, so that a switch, a controller and a
 //! test of either use the same code.
 //!
-//! The neutral form is 1.3's, with places for what only other versions have; field, action and error
-//! numbers live in one table each ([`mod@field`], [`action`], [`error`]). Another version joins by a
-//! [`Version`], lines in those tables and arms in the codec.
+//! The neutral form is 1.3's, with places for what only other versions have; field and error numbers live in one table each
+//! ([`mod@field`], [`error`]). An action ([`action`]) has a row in `actions`, with its words, numbers, text and bytes. Another
+//! version joins by a [`Version`], lines in those tables and arms in the codec.
 //!
 //! Holds true: no bytes panic; a message that decodes is canonical (matches sorted, masks minimal);
 //! an encoding that decodes gives back the same message. Absent: sockets, clocks, threads, and any
@@ -16,6 +16,7 @@
 //! truncation and bit flips of every message, a fuzz target, and `ovs-ofctl ofp-print`.
 
 pub mod action;
+mod actions;
 pub mod bundle;
 pub mod codec;
 mod entry_stats;
@@ -45,6 +46,7 @@ pub use action::{
     Action, ActionType, Actions, CopyField, Instruction, InstructionType, Instructions, SetField,
     StatTrigger, StatTriggerFlags, Subfield,
 };
+pub use actions::FieldUse;
 pub use bundle::{BundleAdd, BundleControl, BundleControlType, BundleFlags, BundleId};
 pub use codec::{
     DecodeError, DecodeFault, EncodeError, Frame, Header, decode, encode, encode_into, frame,

@@ -3,16 +3,17 @@
 use super::loss::{Encode, Loss};
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{nicira, nxm, own_fields, oxm, oxs, softflow};
+use super::{nxm, own_fields, oxm, oxs};
 use crate::action::{
     Action, ActionType, Actions, CopyField, ExperimenterAction, ExperimenterInstruction,
     Instruction, InstructionType, Instructions, SetField, StatTrigger, StatTriggerFlags,
 };
+use crate::actions::row::Decoding;
+use crate::actions::{absent, of_nicira, of_type, of_v10, put_note, row, softflow};
 use crate::error::ErrorCode;
 use crate::field::{FieldId, OxmHeader, VLAN_PRESENT};
 use crate::flow_match::Match;
-use crate::ids::NICIRA;
-use crate::ids::{GroupId, MacAddr, MeterId, PortNo, QueueId, TableId};
+use crate::ids::{MacAddr, MeterId, NICIRA, PortNo, QueueId, TableId};
 use crate::softflow::SOFTFLOW;
 use crate::version::Version;
 
@@ -28,7 +29,7 @@ pub(crate) fn as_v10_note(action: &Action) -> Option<Vec<u8>> {
 }
 
 /// Reads actions to the end of `r`.
-pub(super) fn decode_actions(version: Version, r: &mut Reader<'_>) -> Result<Actions> {
+pub(crate) fn decode_actions(version: Version, r: &mut Reader<'_>) -> Result<Actions> {
     decode_actions_at(version, r, 0)
 }
 
@@ -86,36 +87,15 @@ fn decode_action_13(version: Version, mut r: Reader<'_>, depth: usize) -> Result
             r.skip(6)?;
             Action::Output { port, max_len }
         }
-        ActionType::CopyTtlOut => plain(&mut r, Action::CopyTtlOut)?,
-        ActionType::CopyTtlIn => plain(&mut r, Action::CopyTtlIn)?,
-        ActionType::DecMplsTtl => plain(&mut r, Action::DecMplsTtl)?,
-        ActionType::PopVlan => plain(&mut r, Action::PopVlan)?,
-        ActionType::DecNwTtl => plain(&mut r, Action::DecNwTtl)?,
-        ActionType::PopPbb => plain(&mut r, Action::PopPbb)?,
-        ActionType::SetMplsTtl => Action::SetMplsTtl(padded_u8(&mut r)?),
-        ActionType::SetNwTtl => Action::SetNwTtl(padded_u8(&mut r)?),
-        ActionType::PushVlan => {
-            Action::PushVlan(eth_type(&mut r, &[0x8100, 0x88a8], "0x8100 or 0x88a8")?)
-        }
-        ActionType::PushMpls => {
-            Action::PushMpls(eth_type(&mut r, &[0x8847, 0x8848], "0x8847 or 0x8848")?)
-        }
-        ActionType::PushPbb => Action::PushPbb(eth_type(&mut r, &[0x88e7], "0x88e7")?),
-        ActionType::PopMpls => Action::PopMpls(eth_type(&mut r, &[], "")?),
-        ActionType::SetQueue => Action::SetQueue(QueueId(r.u32()?)),
-        ActionType::Group => Action::Group(GroupId(r.u32()?)),
         ActionType::SetField => return decode_set_field(version, r),
         ActionType::CopyField => return decode_copy_field(version, r),
-        ActionType::Meter => Action::Meter(MeterId(r.u32()?)),
-        // `from_wire` knows standard types only; this arm serves the compiler.
-        ActionType::Experimenter(_) => return decode_experimenter(version, r, depth),
+        other => match of_type(other).and_then(|row| row.take_standard(&mut r)) {
+            Some(action) => action?,
+            // `from_wire` knows standard types only; this arm serves the compiler.
+            None => return decode_experimenter(version, r, depth),
+        },
     };
     r.finish()?;
-    Ok(action)
-}
-
-fn plain(r: &mut Reader<'_>, action: Action) -> Result<Action> {
-    r.skip(4)?;
     Ok(action)
 }
 
@@ -125,24 +105,14 @@ fn padded_u8(r: &mut Reader<'_>) -> Result<u8> {
     Ok(value)
 }
 
-fn padded_u16(r: &mut Reader<'_>) -> Result<u16> {
-    let value = r.u16()?;
-    r.skip(2)?;
-    Ok(value)
-}
-
-fn eth_type(r: &mut Reader<'_>, allowed: &[u16], right: &'static str) -> Result<u16> {
-    let value = padded_u16(r)?;
-    if !allowed.is_empty() && !allowed.contains(&value) {
-        return Err(r.bad_value(ErrorCode::BacBadArgument, "pushed Ethernet type", value, right));
-    }
-    Ok(value)
-}
-
 fn decode_experimenter(version: Version, mut r: Reader<'_>, depth: usize) -> Result<Action> {
     let experimenter = r.u32()?;
     if experimenter == NICIRA {
-        let action = nicira::decode_action(version, r, depth)?;
+        let subtype = r.u16()?;
+        let row = of_nicira(subtype).ok_or_else(|| absent(&r, subtype))?;
+        let decoding = Decoding { version, depth, list: decode_actions_at };
+        let action = row.decode(subtype, &mut r, &decoding)?;
+        r.finish()?;
         let Action::Note(note) = &action else { return Ok(action) };
         if let Some(bytes) = note.strip_prefix(own_fields::ACTION) {
             let noted = decode_noted(version, bytes, depth).filter(own_fields::are_named_by);
@@ -270,43 +240,12 @@ fn decode_action_10(mut r: Reader<'_>, depth: usize) -> Result<Action> {
             let port = PortNo::from_v10(r.u16()?);
             Action::Output { port, max_len: r.u16()? }
         }
-        1 => {
-            let vid = padded_u16(&mut r)?;
-            if vid > 0x0fff {
-                return Err(r.bad_value(ErrorCode::BacBadArgument, "VLAN id", vid, "12 bits"));
-            }
-            Action::SetVlanVid(vid)
-        }
-        2 => {
-            let pcp = padded_u8(&mut r)?;
-            if pcp > 7 {
-                return Err(r.bad_value(ErrorCode::BacBadArgument, "VLAN priority", pcp, "3 bits"));
-            }
-            Action::SetVlanPcp(pcp)
-        }
-        3 => plain(&mut r, Action::PopVlan)?,
         4 | 5 => {
             let mac = r.mac()?;
             r.skip(6)?;
             let field = if number == 4 { FieldId::EthSrc } else { FieldId::EthDst };
             Action::set_field(field, mac.to_u64().into())
         }
-        6 => Action::SetNwSrc(r.u32()?),
-        7 => Action::SetNwDst(r.u32()?),
-        8 => {
-            let tos = padded_u8(&mut r)?;
-            if tos & 3 != 0 {
-                return Err(r.bad_value(
-                    ErrorCode::BacBadArgument,
-                    "type of service",
-                    tos,
-                    "a value with its two low bits 0",
-                ));
-            }
-            Action::SetNwTos(tos)
-        }
-        9 => Action::SetTpSrc(padded_u16(&mut r)?),
-        10 => Action::SetTpDst(padded_u16(&mut r)?),
         11 => {
             let number = r.u16()?;
             let port = PortNo::from_v10(number);
@@ -323,14 +262,13 @@ fn decode_action_10(mut r: Reader<'_>, depth: usize) -> Result<Action> {
             Action::Enqueue { port, queue }
         }
         EXPERIMENTER => return decode_experimenter(Version::V10, r, depth),
-        _ => {
-            return Err(r.bad_value(
-                ErrorCode::BacBadType,
-                "action type",
-                number,
-                "0 to 11 or 0xffff",
-            ));
-        }
+        _ => match of_v10(number).and_then(|row| row.take_standard(&mut r)) {
+            Some(action) => action?,
+            None => {
+                let (code, right) = (ErrorCode::BacBadType, "0 to 11 or 0xffff");
+                return Err(r.bad_value(code, "action type", number, right));
+            }
+        },
     };
     r.finish()?;
     Ok(action)
@@ -446,23 +384,13 @@ pub(super) fn encode_actions(
                 matching,
                 Loss::Refuse,
             )?;
-            nicira::encode_action(buf, &Action::Note(note));
+            put_note(buf, &note);
             continue;
         }
-        if let Action::Clone(inner) = action {
-            let start = nicira::begin_clone(buf);
-            encode_actions(buf, version, inner, matching, loss)?;
-            buf.patch_length(start + 2, start);
-            continue;
-        }
-        if let Action::Ct(ct) = action {
-            let start = nicira::begin_ct(buf, ct);
-            encode_actions(buf, version, &ct.exec, matching, loss)?;
-            buf.patch_length(start + 2, start);
-            continue;
-        }
-        if let Action::Softflow(softflow) = action {
-            nicira::encode_action(buf, &Action::Note(softflow.to_string().into_bytes()));
+        let list =
+            |buf: &mut Vec<u8>, list: &[Action]| encode_actions(buf, version, list, matching, loss);
+        let row = row(action);
+        if row.is_extension() && row.encode(buf, action, &list)? {
             continue;
         }
         match version {
@@ -519,15 +447,10 @@ fn encode_action_13(
             encode_action_13(buf, version, &Action::SetQueue(queue), None, loss)?;
             let output = Action::Output { port, max_len: 0 };
             encode_action_13(buf, version, &output, None, loss)?;
-            return encode_action_13(buf, version, &Action::PopQueue, None, loss);
+            return encode_nicira(buf, &Action::PopQueue, loss);
         }
         Action::SetField(SetField { mask: Some(_), .. }) if version < Version::V15 => {
-            nicira::encode_action(buf, action);
-            return Ok(());
-        }
-        _ if action.is_extension() => {
-            nicira::encode_action(buf, action);
-            return Ok(());
+            return encode_nicira(buf, action, loss);
         }
         Action::SetField(SetField { field, .. }) if field.info().since > version => {
             return loss.leave_out(version, "a set-field of a later version's field");
@@ -536,8 +459,7 @@ fn encode_action_13(
             return loss.leave_out(version, "meter as an action behind another");
         }
         Action::CopyField(_) if version < Version::V15 => {
-            nicira::encode_action(buf, action);
-            return Ok(());
+            return encode_nicira(buf, action, loss);
         }
         _ => {}
     }
@@ -548,12 +470,6 @@ fn encode_action_13(
             buf.put_u32(port.0);
             buf.put_u16(max_len);
         }
-        Action::SetMplsTtl(ttl) | Action::SetNwTtl(ttl) => buf.put_u8(ttl),
-        Action::PushVlan(t) | Action::PushMpls(t) | Action::PopMpls(t) | Action::PushPbb(t) => {
-            buf.put_u16(t);
-        }
-        Action::SetQueue(queue) => buf.put_u32(queue.0),
-        Action::Group(group) => buf.put_u32(group.0),
         Action::SetField(SetField { field, value, mask }) => {
             // Nicira's number of the ingress port has 16 bits, by which Open vSwitch names it.
             let (header, bytes, value) = match (field, PortNo(value as u32).to_v10()) {
@@ -572,7 +488,6 @@ fn encode_action_13(
                 buf.put_number(mask, bytes);
             }
         }
-        Action::Meter(meter) => buf.put_u32(meter.0),
         Action::CopyField(CopyField { bits, from, to }) => {
             buf.put_u16(bits);
             buf.put_u16(from.offset);
@@ -585,7 +500,10 @@ fn encode_action_13(
             buf.put_u32(e.experimenter);
             buf.extend_from_slice(&e.data);
         }
-        _ => buf.pad(4),
+        // Every other has a row without a form of its own.
+        _ => {
+            row(action).put_standard(buf, action);
+        }
     }
     buf.pad_to_8(start);
     buf.patch_length(start + 2, start);
@@ -605,38 +523,6 @@ fn encode_action_10(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
             buf.put_u16(port);
             buf.put_u16(max_len);
         }
-        Action::SetVlanVid(vid) => {
-            head(buf, 1);
-            buf.put_u16(vid);
-        }
-        Action::SetVlanPcp(pcp) => {
-            head(buf, 2);
-            buf.put_u8(pcp);
-        }
-        Action::PopVlan => {
-            head(buf, 3);
-            buf.pad(4);
-        }
-        Action::SetNwSrc(v) => {
-            head(buf, 6);
-            buf.put_u32(v);
-        }
-        Action::SetNwDst(v) => {
-            head(buf, 7);
-            buf.put_u32(v);
-        }
-        Action::SetNwTos(tos) => {
-            head(buf, 8);
-            buf.put_u8(tos);
-        }
-        Action::SetTpSrc(v) => {
-            head(buf, 9);
-            buf.put_u16(v);
-        }
-        Action::SetTpDst(v) => {
-            head(buf, 10);
-            buf.put_u16(v);
-        }
         Action::Enqueue { port, queue } => {
             let port = loss.port(port)?;
             head(buf, 11);
@@ -645,8 +531,7 @@ fn encode_action_10(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
             buf.put_u32(queue.0);
         }
         Action::SetField(SetField { mask: Some(_), .. }) => {
-            nicira::encode_action(buf, action);
-            return Ok(());
+            return encode_nicira(buf, action, loss);
         }
         Action::SetField(SetField { field, value, .. }) => {
             let action = match field {
@@ -668,10 +553,7 @@ fn encode_action_10(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
                 FieldId::TcpDst | FieldId::UdpDst | FieldId::SctpDst => {
                     Action::SetTpDst(value as u16)
                 }
-                _ => {
-                    nicira::encode_action(buf, action);
-                    return Ok(());
-                }
+                _ => return encode_nicira(buf, action, loss),
             };
             return encode_action_10(buf, &action, loss);
         }
@@ -682,13 +564,28 @@ fn encode_action_10(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
             buf.put_u32(e.experimenter);
             buf.extend_from_slice(&e.data);
         }
-        // What 1.0 has not, Nicira may have.
-        _ if nicira::encode_action(buf, action) => return Ok(()),
-        _ => return loss.leave_out(Version::V10, "an action that 1.0 has not"),
+        _ => match row(action).v10 {
+            Some(number) => {
+                head(buf, number);
+                row(action).put_standard(buf, action);
+            }
+            // What 1.0 has not, Nicira may have.
+            None => return encode_nicira(buf, action, loss),
+        },
     }
     buf.pad_to_8(start);
     buf.patch_length(start + 2, start);
     Ok(())
+}
+
+/// Writes an action that the version has no number for by one of Nicira's, if there is one.
+fn encode_nicira(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
+    // None of those that OpenFlow has in another version holds a list.
+    let no_list = |_: &mut Vec<u8>, _: &[Action]| Ok(());
+    match row(action).encode(buf, action, &no_list)? {
+        true => Ok(()),
+        false => loss.leave_out(Version::V10, "an action that 1.0 has not"),
+    }
 }
 
 /// Writes instructions.

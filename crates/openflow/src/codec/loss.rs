@@ -33,7 +33,7 @@ pub enum EncodeError {
 }
 
 /// Writing something.
-pub(super) type Encode = std::result::Result<(), EncodeError>;
+pub(crate) type Encode = std::result::Result<(), EncodeError>;
 
 /// What to do where a version cannot say something.
 #[derive(Clone, Copy, PartialEq, Eq)]

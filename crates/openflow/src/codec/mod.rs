@@ -10,34 +10,31 @@
 //! Cost: one pass; vectors are allocated as long as the lists are, a flow-mod takes one per list of
 //! actions.
 
-mod action;
+pub(crate) mod action;
 mod buffer;
 mod bundle;
 mod flow;
 mod group;
 mod header;
-mod loss;
+pub(crate) mod loss;
 mod match10;
 mod meter;
 mod misc;
 mod monitor;
 mod multipart;
-mod nicira;
-mod nx_learn;
 mod nx_match;
-mod nxm;
+pub(crate) mod nxm;
 mod own_fields;
-mod oxm;
+pub(crate) mod oxm;
 mod oxs;
 mod packet_in2;
 mod port;
-mod property;
-mod reader;
+pub(crate) mod property;
+pub(crate) mod reader;
 mod registers;
-mod softflow;
 mod switch;
 mod table;
-mod writer;
+pub(crate) mod writer;
 
 pub use crate::ids::NICIRA;
 pub(crate) use action::as_v10_note;

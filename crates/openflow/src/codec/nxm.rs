@@ -116,7 +116,7 @@ pub(crate) fn nxm_name(id: FieldId) -> (&'static str, u16, u16) {
 }
 
 /// A header's field and the bytes of its value, if it is one whole field.
-pub(super) fn field_of(header: OxmHeader) -> Option<(FieldId, usize)> {
+pub(crate) fn field_of(header: OxmHeader) -> Option<(FieldId, usize)> {
     let key = (header.class(), header.number());
     NXM.iter()
         .find(|(_, class, number, _)| (*class, *number) == key)
@@ -125,7 +125,7 @@ pub(super) fn field_of(header: OxmHeader) -> Option<(FieldId, usize)> {
 }
 
 /// The header that NXM has for a field.
-pub(super) fn header_of(id: FieldId, mask: bool) -> (OxmHeader, usize) {
+pub(crate) fn header_of(id: FieldId, mask: bool) -> (OxmHeader, usize) {
     match NXM.iter().find(|(field, ..)| *field == id) {
         Some((_, class, number, bytes)) => {
             let length = u32::from(*bytes) << u32::from(mask);
@@ -137,7 +137,7 @@ pub(super) fn header_of(id: FieldId, mask: bool) -> (OxmHeader, usize) {
 }
 
 /// Bits of a field by its NXM header.
-pub(super) fn bits_of(
+pub(crate) fn bits_of(
     r: &mut Reader<'_>,
     header: OxmHeader,
     offset: u16,
@@ -165,7 +165,7 @@ pub(super) fn bits_of_field(
 }
 
 /// What a set-field does with a value that has so many bytes on the wire.
-pub(super) fn set_field(field: FieldId, bytes: usize, value: u128, mask: Option<u128>) -> SetField {
+pub(crate) fn set_field(field: FieldId, bytes: usize, value: u128, mask: Option<u128>) -> SetField {
     // Nicira's ingress ports have 16 bits.
     if field == FieldId::InPort && bytes == 2 && mask.is_none() {
         let value = PortNo::from_v10(value as u16).0.into();
@@ -175,7 +175,7 @@ pub(super) fn set_field(field: FieldId, bytes: usize, value: u128, mask: Option<
 }
 
 /// The error of a header that is no field's, or not one in the version.
-pub(super) fn unknown_field(r: &Reader<'_>, code: ErrorCode, header: OxmHeader) -> DecodeError {
+pub(crate) fn unknown_field(r: &Reader<'_>, code: ErrorCode, header: OxmHeader) -> DecodeError {
     let fault =
         super::reader::DecodeFault::UnknownField { field: name_of(header), header: header.0 };
     r.error(code, fault)
@@ -209,7 +209,7 @@ fn name_of(header: OxmHeader) -> &'static str {
 }
 
 /// The header and offset that NXM has for bits of a field.
-pub(super) fn header_of_bits(of: Subfield, count: u16) -> (u32, u16) {
+pub(crate) fn header_of_bits(of: Subfield, count: u16) -> (u32, u16) {
     match of.field {
         FieldId::VlanVid => (0x0000_0802, of.offset),
         FieldId::VlanPcp => (0x0000_0802, of.offset + 13),
@@ -220,13 +220,13 @@ pub(super) fn header_of_bits(of: Subfield, count: u16) -> (u32, u16) {
 }
 
 /// Where one run of bits begins, and how many there are, in one word.
-pub(super) fn place(r: &mut Reader<'_>) -> Result<(u16, u16)> {
+pub(crate) fn place(r: &mut Reader<'_>) -> Result<(u16, u16)> {
     let place = r.u16()?;
     Ok((place >> 6, (place & 0x3f) + 1))
 }
 
 /// Checks that actions may write a field.
-pub(super) fn settable(r: &Reader<'_>, field: FieldId) -> Result<()> {
+pub(crate) fn settable(r: &Reader<'_>, field: FieldId) -> Result<()> {
     // What `ct(exec(...))` sets is of the connection; elsewhere the agent refuses it.
     if field.info().settable || field.is_of_connection() {
         return Ok(());

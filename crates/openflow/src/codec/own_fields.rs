@@ -11,7 +11,6 @@ use super::reader::Reader;
 use super::writer::Put;
 use crate::action::{Action, Instruction, Instructions};
 use crate::error::ErrorCode;
-use crate::extension::{LearnSource, LearnTarget, Zone};
 use crate::field::{FieldId, OXM_CLASS_SOFTFLOW, OxmHeader};
 use crate::flow::FlowMod;
 use crate::flow_match::{Match, MatchField};
@@ -27,28 +26,9 @@ fn is_own(field: FieldId) -> bool {
 
 /// Whether an action names one of these fields. Of `clone` and `ct`, what they hold is looked at by itself.
 pub(super) fn are_named_by(action: &Action) -> bool {
-    match action {
-        Action::SetField(set) => is_own(set.field),
-        Action::CopyField(copy) => is_own(copy.from.field) || is_own(copy.to.field),
-        Action::OutputField { from, .. } => is_own(from.of.field),
-        Action::StackPush(bits) | Action::StackPop(bits) => is_own(bits.of.field),
-        Action::CheckPktLarger { to, .. } => is_own(to.field),
-        Action::Multipath(m) => is_own(m.to.of.field),
-        Action::Bundle(m) => m.to.is_some_and(|to| is_own(to.of.field)),
-        Action::Ct(ct) => matches!(ct.zone, Zone::Field(bits) if is_own(bits.of.field)),
-        Action::Learn(learn) => {
-            learn.result_dst.is_some_and(|to| is_own(to.field))
-                || learn.specs.iter().any(|spec| {
-                    let from = matches!(spec.from, LearnSource::Field(of) if is_own(of.field));
-                    let to = match spec.to {
-                        LearnTarget::Match(of) | LearnTarget::Load(of) => is_own(of.field),
-                        LearnTarget::Output => false,
-                    };
-                    from || to
-                })
-        }
-        _ => false,
-    }
+    let mut named = false;
+    action.fields(&mut |_, field| named |= is_own(field));
+    named
 }
 
 /// An entry's match and instructions as they are told, if they are told otherwise than they are.

@@ -45,7 +45,7 @@ pub(super) fn decode_match(
 
 /// Reads the header of a field. What the foundation numbered before OpenFlow did becomes OpenFlow's own; the
 /// header of any other experimenter stays as it is, and is no field's.
-pub(super) fn header(r: &mut Reader<'_>) -> Result<OxmHeader> {
+pub(crate) fn header(r: &mut Reader<'_>) -> Result<OxmHeader> {
     let OxmHeader(bits) = OxmHeader(r.u32()?);
     let header = OxmHeader(bits);
     if header.class() != OXM_CLASS_EXPERIMENTER || header.length() < 4 || header.field().is_none() {

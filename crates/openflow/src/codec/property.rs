@@ -40,7 +40,7 @@ pub(super) fn experimenter(property: &mut Reader<'_>) -> Result<DecodeError> {
 }
 
 /// Begins a property.
-pub(super) fn begin(buf: &mut Vec<u8>, number: u16) -> usize {
+pub(crate) fn begin(buf: &mut Vec<u8>, number: u16) -> usize {
     let start = buf.len();
     buf.put_u16(number);
     buf.put_u16(0);
@@ -48,7 +48,7 @@ pub(super) fn begin(buf: &mut Vec<u8>, number: u16) -> usize {
 }
 
 /// Ends the property that began at `start`, with its padding.
-pub(super) fn end(buf: &mut Vec<u8>, start: usize) {
+pub(crate) fn end(buf: &mut Vec<u8>, start: usize) {
     buf.patch_length(start + 2, start);
     buf.pad_to_8(start);
 }

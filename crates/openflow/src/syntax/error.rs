@@ -48,7 +48,7 @@ pub enum Fault {
 }
 
 impl SyntaxError {
-    pub(super) fn new(at: usize, word: &str, fault: Fault) -> SyntaxError {
+    pub(crate) fn new(at: usize, word: &str, fault: Fault) -> SyntaxError {
         SyntaxError { column: at + 1, word: word.chars().take(WORD_MAX).collect(), fault }
     }
 }
@@ -86,7 +86,7 @@ impl std::error::Error for SyntaxError {
 
 /// The known word that `word` is likely meant to be: fewest edits, at most a third of its length
 /// (but two for words of three letters or more); the first of equals.
-pub(super) fn nearest(
+pub(crate) fn nearest(
     word: &str,
     known: impl IntoIterator<Item = &'static str>,
 ) -> Option<&'static str> {

@@ -5,6 +5,7 @@ use super::context::Context;
 use super::error::{Fault, nearest};
 use super::matches::text;
 use super::piece::{Piece, Result, Words};
+use super::subfield::set_field_name;
 use crate::field::FieldId;
 use crate::group::{
     Bucket, BucketId, GroupDesc, GroupMod, GroupModCommand, GroupType, Selection, SelectionMethod,
@@ -370,7 +371,7 @@ fn print(
         }
         for (i, (field, mask)) in selection.fields.iter().enumerate() {
             out.write_str(if i == 0 { ",fields(" } else { "," })?;
-            out.write_str(actions::print::set_field_name(*field))?;
+            out.write_str(set_field_name(*field))?;
             if *mask != field.all_bits() {
                 out.write_char('=')?;
                 super::value::print(out, *field, *mask, field.all_bits())?;

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::error::{Fault, SyntaxError, nearest};
 use super::piece::{Piece, Result, Word, Words};
 use super::value;
-use crate::field::{FIELDS, FieldId, VLAN_PRESENT};
+use crate::field::{FIELDS, FieldId, PROTOCOL_RANK, VLAN_PRESENT};
 use crate::flow_match::{Match, MatchField};
 use crate::version::Version;
 use std::fmt::{self, Write};
@@ -101,7 +101,7 @@ fn wide_number(piece: Piece<'_>, bits: usize) -> Result<u128> {
 }
 
 /// The error of a name that is no field's.
-pub(super) fn unknown_field(name: Piece<'_>) -> SyntaxError {
+pub(crate) fn unknown_field(name: Piece<'_>) -> SyntaxError {
     if is_extension(name.text) {
         return name.error(Fault::Extension);
     }
@@ -363,11 +363,62 @@ pub fn print_match(matching: &Match, version: Version) -> String {
 }
 
 /// What a writer writes.
-pub(super) fn text(write: impl FnOnce(&mut dyn Write) -> fmt::Result) -> String {
+pub(crate) fn text(write: impl FnOnce(&mut dyn Write) -> fmt::Result) -> String {
     let mut text = String::new();
     // Writing to a string always goes well.
     let _ = write(&mut text);
     text
+}
+
+/// Fields that a match may have.
+const PRINTED_LEN: usize = {
+    let (mut count, mut i) = (0, 0);
+    while i < FIELDS.len() {
+        count += (FIELDS[i].rank != 0) as usize;
+        i += 1;
+    }
+    count
+};
+
+/// Those of them that come before the protocol.
+const BEFORE_PROTOCOL: usize = {
+    let mut count = 0;
+    while FIELDS[PRINTED[count] as usize].rank < PROTOCOL_RANK {
+        count += 1;
+    }
+    count
+};
+
+/// The fields that a match may have, in the order of `ovs-ofctl`.
+const PRINTED: [FieldId; PRINTED_LEN] = {
+    let mut sorted = [FieldId::InPort; PRINTED_LEN];
+    let (mut len, mut i) = (0, 0);
+    while i < FIELDS.len() {
+        if FIELDS[i].rank != 0 {
+            // Into its place among those that are there.
+            let mut at = len;
+            while at > 0 && FIELDS[sorted[at - 1] as usize].rank > FIELDS[i].rank {
+                sorted[at] = sorted[at - 1];
+                at -= 1;
+            }
+            sorted[at] = FIELDS[i].id;
+            len += 1;
+        }
+        i += 1;
+    }
+    sorted
+};
+
+/// The name that a printed match has for a field.
+fn printed_name(id: FieldId) -> &'static str {
+    match id {
+        FieldId::TcpSrc | FieldId::UdpSrc | FieldId::SctpSrc => "tp_src",
+        FieldId::TcpDst | FieldId::UdpDst | FieldId::SctpDst => "tp_dst",
+        FieldId::Icmpv6Type => "icmp_type",
+        FieldId::Icmpv6Code => "icmp_code",
+        FieldId::IpFrag => "nw_frag",
+        id => id.info().ofctl[0],
+    }
 }
 
 /// Writes fields in the order of `ovs-ofctl`, with commas between.
@@ -390,106 +441,40 @@ impl Printer<'_> {
         value::print(self.out, id, field.value, field.mask)
     }
 
-    fn fields(&mut self, fields: &[(FieldId, &str)]) -> fmt::Result {
-        fields.iter().try_for_each(|(id, name)| self.field(*id, name))
-    }
-
     fn all(mut self) -> fmt::Result {
         let eth_type = self.matching.exact(FieldId::EthType);
         let proto = self.matching.exact(FieldId::IpProto);
-        self.fields(&[
-            (FieldId::SfStage, "sf_stage"),
-            (FieldId::SfAction, "sf_action"),
-            (FieldId::SfMetadata, "sf_metadata"),
-            (FieldId::SfArgument, "sf_argument"),
-            (FieldId::SfCoalesce, "sf_coalesce"),
-            (FieldId::PktMark, "pkt_mark"),
-            (FieldId::CtState, "ct_state"),
-            (FieldId::CtZone, "ct_zone"),
-            (FieldId::CtMark, "ct_mark"),
-            (FieldId::CtLabel, "ct_label"),
-            (FieldId::CtNwSrc, "ct_nw_src"),
-            (FieldId::CtIpv6Src, "ct_ipv6_src"),
-            (FieldId::CtNwDst, "ct_nw_dst"),
-            (FieldId::CtIpv6Dst, "ct_ipv6_dst"),
-            (FieldId::CtNwProto, "ct_nw_proto"),
-            (FieldId::CtTpSrc, "ct_tp_src"),
-            (FieldId::CtTpDst, "ct_tp_dst"),
-        ])?;
         // Shorthands of the same meaning: the first is the one to print.
         let shorthand = |proto| SHORTHANDS.iter().find(|s| Some(s.1) == eth_type && s.2 == proto);
         let with_proto = proto.and_then(|_| shorthand(proto));
+        let (before, behind) = PRINTED.split_at(BEFORE_PROTOCOL);
+        for id in before {
+            self.field(*id, printed_name(*id))?;
+        }
         if let Some((word, ..)) = with_proto.or_else(|| shorthand(None)) {
             self.comma()?;
             self.out.write_str(word)?;
         } else if eth_type.is_none() && proto.is_some() {
             self.field(FieldId::IpProto, "nw_proto")?;
         }
-        self.fields(&[
-            (FieldId::ConjId, "conj_id"),
-            (FieldId::ActsetOutput, "actset_output"),
-            (FieldId::PacketType, "packet_type"),
-        ])?;
-        for id in FieldId::ALL.iter().filter(|id| id.is_register()) {
-            self.field(*id, id.info().ofctl[0])?;
+        for id in behind {
+            match *id {
+                FieldId::VlanVid => self.vlan()?,
+                // With the one before.
+                FieldId::VlanPcp => {}
+                // A shorthand has said it, or what comes in its place.
+                FieldId::EthType if shorthand(None).is_some() => {}
+                FieldId::IpProto if with_proto.is_some() || eth_type.is_none() => {}
+                FieldId::IpDscp => {
+                    if let Some(dscp) = self.matching.exact(FieldId::IpDscp) {
+                        self.comma()?;
+                        write!(self.out, "nw_tos={}", dscp << 2)?;
+                    }
+                }
+                id => self.field(id, printed_name(id))?,
+            }
         }
-        self.fields(&[
-            (FieldId::TunnelId, "tun_id"),
-            (FieldId::Metadata, "metadata"),
-            (FieldId::InPort, "in_port"),
-            (FieldId::InPhyPort, "in_phy_port"),
-        ])?;
-        self.vlan()?;
-        self.fields(&[(FieldId::EthSrc, "dl_src"), (FieldId::EthDst, "dl_dst")])?;
-        if shorthand(None).is_none() {
-            self.field(FieldId::EthType, "dl_type")?;
-        }
-        self.fields(&[
-            (FieldId::Ipv6Src, "ipv6_src"),
-            (FieldId::Ipv6Dst, "ipv6_dst"),
-            (FieldId::Ipv6Flabel, "ipv6_label"),
-            (FieldId::Ipv6Exthdr, "ipv6_exthdr"),
-            (FieldId::ArpSpa, "arp_spa"),
-            (FieldId::ArpTpa, "arp_tpa"),
-            (FieldId::Ipv4Src, "nw_src"),
-            (FieldId::Ipv4Dst, "nw_dst"),
-        ])?;
-        if with_proto.is_none() && eth_type.is_some() {
-            self.field(FieldId::IpProto, "nw_proto")?;
-        }
-        self.fields(&[
-            (FieldId::ArpOp, "arp_op"),
-            (FieldId::ArpSha, "arp_sha"),
-            (FieldId::ArpTha, "arp_tha"),
-        ])?;
-        if let Some(dscp) = self.matching.exact(FieldId::IpDscp) {
-            self.comma()?;
-            write!(self.out, "nw_tos={}", dscp << 2)?;
-        }
-        self.fields(&[
-            (FieldId::IpEcn, "nw_ecn"),
-            (FieldId::NwTtl, "nw_ttl"),
-            (FieldId::IpFrag, "nw_frag"),
-            (FieldId::MplsLabel, "mpls_label"),
-            (FieldId::MplsTc, "mpls_tc"),
-            (FieldId::MplsBos, "mpls_bos"),
-            (FieldId::PbbIsid, "pbb_isid"),
-            (FieldId::PbbUca, "pbb_uca"),
-            (FieldId::Icmpv4Type, "icmp_type"),
-            (FieldId::Icmpv4Code, "icmp_code"),
-            (FieldId::Icmpv6Type, "icmp_type"),
-            (FieldId::Icmpv6Code, "icmp_code"),
-            (FieldId::TcpSrc, "tp_src"),
-            (FieldId::TcpDst, "tp_dst"),
-            (FieldId::UdpSrc, "tp_src"),
-            (FieldId::UdpDst, "tp_dst"),
-            (FieldId::SctpSrc, "tp_src"),
-            (FieldId::SctpDst, "tp_dst"),
-            (FieldId::Ipv6NdTarget, "nd_target"),
-            (FieldId::Ipv6NdSll, "nd_sll"),
-            (FieldId::Ipv6NdTll, "nd_tll"),
-            (FieldId::TcpFlags, "tcp_flags"),
-        ])
+        Ok(())
     }
 
     fn vlan(&mut self) -> fmt::Result {

@@ -31,16 +31,17 @@
 //! on some two hundred lines.
 
 mod actions;
-mod context;
-mod error;
+pub(crate) mod context;
+pub(crate) mod error;
 mod flow;
 mod fuzz;
 mod group;
-mod matches;
+pub(crate) mod matches;
 mod meter;
 mod packet;
-mod piece;
-mod value;
+pub(crate) mod piece;
+pub(crate) mod subfield;
+pub(crate) mod value;
 
 #[cfg(test)]
 mod tests;
@@ -84,7 +85,7 @@ pub fn in_a_version<T>(
 
 /// The words that flow entries' actions and instructions begin with.
 pub fn action_words() -> impl Iterator<Item = &'static str> {
-    actions::WORDS.iter().map(|(word, _)| *word)
+    actions::words()
 }
 
 /// The lines of a file that say something: each with its number from 1, `#` comments, blanks at its

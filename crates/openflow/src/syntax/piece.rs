@@ -11,13 +11,13 @@ use crate::version::Version;
 
 /// A part of the line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece<'a> {
-    pub(super) text: &'a str,
+pub(crate) struct Piece<'a> {
+    pub(crate) text: &'a str,
     /// Bytes of the line before it.
-    pub(super) at: usize,
+    pub(crate) at: usize,
 }
 
-pub(super) type Result<T> = std::result::Result<T, SyntaxError>;
+pub(crate) type Result<T> = std::result::Result<T, SyntaxError>;
 
 fn is_separator(c: char) -> bool {
     matches!(c, ',' | ' ' | '\t' | '\r' | '\n')
@@ -25,19 +25,19 @@ fn is_separator(c: char) -> bool {
 
 impl<'a> Piece<'a> {
     /// The whole line.
-    pub(super) fn line(text: &'a str) -> Piece<'a> {
+    pub(crate) fn line(text: &'a str) -> Piece<'a> {
         Piece { text, at: 0 }
     }
 
-    pub(super) fn error(self, fault: Fault) -> SyntaxError {
+    pub(crate) fn error(self, fault: Fault) -> SyntaxError {
         SyntaxError::new(self.at, self.text, fault)
     }
 
-    pub(super) fn expected(self, what: impl Into<String>) -> SyntaxError {
+    pub(crate) fn expected(self, what: impl Into<String>) -> SyntaxError {
         self.error(Fault::Expected(what.into()))
     }
 
-    pub(super) fn refused(self, why: impl Into<String>) -> SyntaxError {
+    pub(crate) fn refused(self, why: impl Into<String>) -> SyntaxError {
         self.error(Fault::Refused(why.into()))
     }
 
@@ -52,31 +52,31 @@ impl<'a> Piece<'a> {
     }
 
     /// Without blanks and commas at its ends.
-    pub(super) fn trim(self) -> Piece<'a> {
+    pub(crate) fn trim(self) -> Piece<'a> {
         let start = self.text.len() - self.text.trim_start_matches(is_separator).len();
         let piece = self.from(start);
         piece.to(piece.text.trim_end_matches(is_separator).len())
     }
 
     /// What is before and after the first `sign`.
-    pub(super) fn split_once(self, sign: &str) -> Option<(Piece<'a>, Piece<'a>)> {
+    pub(crate) fn split_once(self, sign: &str) -> Option<(Piece<'a>, Piece<'a>)> {
         let i = self.text.find(sign)?;
         Some((self.to(i), self.from(i + sign.len())))
     }
 
-    pub(super) fn is(self, word: &str) -> bool {
+    pub(crate) fn is(self, word: &str) -> bool {
         self.text.eq_ignore_ascii_case(word)
     }
 
     /// Without these signs at its ends.
-    pub(super) fn strip(self, signs: &[char]) -> Piece<'a> {
+    pub(crate) fn strip(self, signs: &[char]) -> Piece<'a> {
         let start = self.text.len() - self.text.trim_start_matches(signs).len();
         let piece = self.from(start);
         piece.to(piece.text.trim_end_matches(signs).len())
     }
 
     /// What stands between commas outside parentheses, without blanks around.
-    pub(super) fn list(self) -> Vec<Piece<'a>> {
+    pub(crate) fn list(self) -> Vec<Piece<'a>> {
         let (mut all, mut start, mut depth) = (Vec::new(), 0, 0usize);
         for (i, c) in self.text.char_indices() {
             match c {
@@ -95,7 +95,7 @@ impl<'a> Piece<'a> {
     }
 
     /// A number of at most `bits` bits: decimal, `0x` hexadecimal, or octal with a leading 0.
-    pub(super) fn number(self, bits: u32) -> Result<u64> {
+    pub(crate) fn number(self, bits: u32) -> Result<u64> {
         let text = self.text;
         let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
             Some(digits) => (digits, 16),
@@ -113,21 +113,21 @@ impl<'a> Piece<'a> {
             .ok_or_else(|| self.expected(format!("a number from 0 to {max}")))
     }
 
-    pub(super) fn u8(self) -> Result<u8> {
+    pub(crate) fn u8(self) -> Result<u8> {
         self.number(8).map(|n| n as u8)
     }
 
-    pub(super) fn u16(self) -> Result<u16> {
+    pub(crate) fn u16(self) -> Result<u16> {
         self.number(16).map(|n| n as u16)
     }
 
-    pub(super) fn u32(self) -> Result<u32> {
+    pub(crate) fn u32(self) -> Result<u32> {
         self.number(32).map(|n| n as u32)
     }
 
     /// A port by number or name. The decimal numbers of OpenFlow 1.0's reserved ports name those in every version, since
     /// scripts written for 1.0 have them.
-    pub(super) fn port(self, cx: &Context<'_>) -> Result<PortNo> {
+    pub(crate) fn port(self, cx: &Context<'_>) -> Result<PortNo> {
         if self.text.starts_with(|c: char| c.is_ascii_digit())
             && let Ok(number) = self.number(32)
         {
@@ -149,7 +149,7 @@ impl<'a> Piece<'a> {
     }
 
     /// A port by name.
-    pub(super) fn port_name(self, cx: &Context<'_>) -> Option<PortNo> {
+    pub(crate) fn port_name(self, cx: &Context<'_>) -> Option<PortNo> {
         if self.is("none") {
             return Some(PortNo::ANY);
         }
@@ -161,7 +161,7 @@ impl<'a> Piece<'a> {
     }
 
     /// Bytes as pairs of hexadecimal digits.
-    pub(super) fn hex_bytes(self) -> Result<Vec<u8>> {
+    pub(crate) fn hex_bytes(self) -> Result<Vec<u8>> {
         let digits = self.text.as_bytes();
         let pair = |pair: &[u8]| {
             let digit = |c: u8| char::from(c).to_digit(16);
@@ -180,18 +180,18 @@ impl<'a> Piece<'a> {
 
 /// A word of the line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Word<'a> {
-    pub(super) key: Piece<'a>,
-    pub(super) value: Option<Piece<'a>>,
+pub(crate) struct Word<'a> {
+    pub(crate) key: Piece<'a>,
+    pub(crate) value: Option<Piece<'a>>,
     /// Key, value and what is between.
-    pub(super) whole: Piece<'a>,
+    pub(crate) whole: Piece<'a>,
     /// From where the value begins to the line's end.
-    pub(super) rest: Piece<'a>,
+    pub(crate) rest: Piece<'a>,
 }
 
 impl<'a> Word<'a> {
     /// The value, which must be there.
-    pub(super) fn arg(&self) -> Result<Piece<'a>> {
+    pub(crate) fn arg(&self) -> Result<Piece<'a>> {
         match self.value {
             Some(value) if !value.text.is_empty() => Ok(value),
             _ => Err(self.end().expected(format!("a value for `{}`", self.key.text))),
@@ -199,12 +199,12 @@ impl<'a> Word<'a> {
     }
 
     /// Whether it has this value.
-    pub(super) fn value_is(&self, text: &str) -> bool {
+    pub(crate) fn value_is(&self, text: &str) -> bool {
         self.value.is_some_and(|value| value.is(text))
     }
 
     /// Checks that there is no value.
-    pub(super) fn bare(&self) -> Result<()> {
+    pub(crate) fn bare(&self) -> Result<()> {
         match self.value {
             None => Ok(()),
             Some(value) if value.text.is_empty() && self.parenthesised() => Ok(()),
@@ -213,7 +213,7 @@ impl<'a> Word<'a> {
     }
 
     /// Whether the value stands in parentheses right behind the key.
-    pub(super) fn parenthesised(&self) -> bool {
+    pub(crate) fn parenthesised(&self) -> bool {
         self.whole.text[self.key.text.len()..].starts_with('(')
     }
 
@@ -222,28 +222,28 @@ impl<'a> Word<'a> {
         self.whole.from(self.whole.text.len())
     }
 
-    pub(super) fn extension(&self) -> SyntaxError {
+    pub(crate) fn extension(&self) -> SyntaxError {
         self.key.error(Fault::Extension)
     }
 
-    pub(super) fn not_in(&self, version: Version, what: &'static str) -> SyntaxError {
+    pub(crate) fn not_in(&self, version: Version, what: &'static str) -> SyntaxError {
         self.key.error(Fault::NotIn { version, what })
     }
 }
 
 /// The words of a piece, in order.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Words<'a> {
+pub(crate) struct Words<'a> {
     rest: Piece<'a>,
 }
 
 impl<'a> Words<'a> {
-    pub(super) fn of(piece: Piece<'a>) -> Words<'a> {
+    pub(crate) fn of(piece: Piece<'a>) -> Words<'a> {
         Words { rest: piece }
     }
 
     /// The next word; nothing at the end.
-    pub(super) fn next(&mut self) -> Result<Option<Word<'a>>> {
+    pub(crate) fn next(&mut self) -> Result<Option<Word<'a>>> {
         let rest = self.rest.trim();
         if rest.text.is_empty() {
             return Ok(None);

@@ -2,69 +2,21 @@
 
 use super::context::Context;
 use super::piece::{Piece, Result};
-use crate::field::{CT_STATES, FieldId};
+use crate::field::{CT_STATES, FieldId, Form};
 use crate::ids::{MacAddr, PortNo};
 use crate::softflow::ElementName;
 use std::fmt::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// How a field's value is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    Port,
-    Mac,
-    Ipv4,
-    Ipv6,
-    Decimal,
-    Hex { digits: usize },
-    TcpFlags,
-    CtState,
-    Fragment,
-    Element,
-    PacketType,
-}
-
-fn form(id: FieldId) -> Form {
-    match id {
-        FieldId::InPort | FieldId::InPhyPort | FieldId::ActsetOutput => Form::Port,
-        FieldId::EthDst
-        | FieldId::EthSrc
-        | FieldId::ArpSha
-        | FieldId::ArpTha
-        | FieldId::Ipv6NdSll
-        | FieldId::Ipv6NdTll => Form::Mac,
-        FieldId::Ipv4Src | FieldId::Ipv4Dst | FieldId::ArpSpa | FieldId::ArpTpa => Form::Ipv4,
-        FieldId::Ipv6Src | FieldId::Ipv6Dst | FieldId::Ipv6NdTarget => Form::Ipv6,
-        FieldId::Metadata | FieldId::TunnelId | FieldId::Ipv6Exthdr | FieldId::PbbIsid => {
-            Form::Hex { digits: 0 }
-        }
-        FieldId::PacketType => Form::PacketType,
-        FieldId::VlanTci => Form::Hex { digits: 4 },
-        id if id.registers().is_some() => Form::Hex { digits: 0 },
-        FieldId::TcpFlags => Form::TcpFlags,
-        FieldId::CtState => Form::CtState,
-        FieldId::CtMark | FieldId::CtLabel => Form::Hex { digits: 0 },
-        FieldId::CtNwSrc | FieldId::CtNwDst => Form::Ipv4,
-        FieldId::CtIpv6Src | FieldId::CtIpv6Dst => Form::Ipv6,
-        FieldId::IpFrag => Form::Fragment,
-        id if id.is_register() || id == FieldId::PktMark => Form::Hex { digits: 0 },
-        FieldId::SfMetadata | FieldId::SfArgument => Form::Hex { digits: 0 },
-        FieldId::SfAction => Form::Element,
-        FieldId::EthType => Form::Hex { digits: 4 },
-        FieldId::Ipv6Flabel => Form::Hex { digits: 5 },
-        _ => Form::Decimal,
-    }
-}
-
 /// Reads a value, with a mask after `/` if there is one. Bits of the value outside the mask become
 /// 0, as for `ovs-ofctl`.
-pub(super) fn parse(id: FieldId, piece: Piece<'_>, cx: &Context<'_>) -> Result<(u128, u128)> {
+pub(crate) fn parse(id: FieldId, piece: Piece<'_>, cx: &Context<'_>) -> Result<(u128, u128)> {
     let (value, mask) = match piece.split_once("/") {
         Some((value, mask)) => (value, Some(mask)),
         None => (piece, None),
     };
     let all = id.all_bits();
-    let form = form(id);
+    let form = id.info().form;
     let named = match (form, mask) {
         (Form::TcpFlags, None) => flags(piece, &TCP_FLAGS, 0xfff)?,
         (Form::CtState, None) => flags(piece, &CT_STATES, all)?,
@@ -196,7 +148,7 @@ fn print_flags(
 }
 
 /// An IPv4 address.
-pub(super) fn ipv4(piece: Piece<'_>) -> Result<u32> {
+pub(crate) fn ipv4(piece: Piece<'_>) -> Result<u32> {
     match piece.text.parse::<Ipv4Addr>() {
         Ok(address) => Ok(address.into()),
         Err(_) => Err(piece.expected("an IPv4 address like 10.0.0.1")),
@@ -223,9 +175,9 @@ fn mac(piece: Piece<'_>) -> Result<u128> {
 }
 
 /// Prints a value and, unless it has all bits, `/` and the mask.
-pub(super) fn print(out: &mut dyn Write, id: FieldId, value: u128, mask: u128) -> fmt::Result {
+pub(crate) fn print(out: &mut dyn Write, id: FieldId, value: u128, mask: u128) -> fmt::Result {
     let exact = mask == id.all_bits();
-    let form = form(id);
+    let form = id.info().form;
     match form {
         Form::TcpFlags => print_flags(out, &TCP_FLAGS, 0xfff, (value, mask)),
         Form::CtState => print_flags(out, &CT_STATES, id.all_bits(), (value, mask)),

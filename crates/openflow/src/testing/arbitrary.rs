@@ -7,17 +7,17 @@ mod multipart;
 
 pub use messages::{kinds, message, message_of_kind};
 
-use super::Rng;
+pub use super::parts::port;
+
+use super::parts::list;
+use super::rng::Rng;
 use crate::action::{
-    Action, Actions, CopyField, ExperimenterAction, ExperimenterInstruction, Instruction,
-    Instructions, SetField, StatTrigger, StatTriggerFlags, Subfield,
+    Action, Actions, ExperimenterInstruction, Instruction, Instructions, StatTrigger,
+    StatTriggerFlags,
 };
+use crate::actions::ROWS;
+use crate::actions::row::Making;
 use crate::error::{ErrorCode, ErrorKind, ErrorMessage};
-use crate::extension::{
-    Bits, BundleAlgorithm, Conjunction, Conntrack, FinTimeout, HashAlgorithm, HashFields, Learn,
-    LearnSource, LearnSpec, LearnTarget, Multipath, Nat, NatRange, NatSide, PortBundle,
-    ToController, Zone,
-};
 use crate::field::{FieldId, Prerequisite, VLAN_PRESENT};
 use crate::flow::{
     EntryStats, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved, FlowRemovedReason, FlowStats,
@@ -32,7 +32,6 @@ use crate::packet::{PacketIn, PacketInReason};
 use crate::port::{
     PortConfig, PortDesc, PortFeatures, PortState, QueueConfig, QueueConfigReply, QueueProperty,
 };
-use crate::softflow::{ElementName, Softflow};
 use crate::switch::{
     AsyncChange, AsyncConfig, Capabilities, Features, FragmentHandling, Role, RoleMessage,
     SwitchConfig,
@@ -40,11 +39,6 @@ use crate::switch::{
 use crate::table::{TableDesc, Vacancy};
 use crate::version::Version;
 use smallvec::smallvec;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-pub(super) fn list<T>(rng: &mut Rng, mut entry: impl FnMut(&mut Rng) -> T) -> Vec<T> {
-    (0..rng.below(4)).map(|_| entry(rng)).collect()
-}
 
 fn text(rng: &mut Rng, max: usize) -> String {
     (0..rng.below(max + 1)).map(|_| rng.choose(b"abcxyz019-_ ") as char).collect()
@@ -60,15 +54,6 @@ pub(super) fn age(rng: &mut Rng) -> Age {
 
 fn buffer(rng: &mut Rng) -> Option<BufferId> {
     rng.one_in(2).then(|| BufferId(rng.u32() >> 1))
-}
-
-/// A port that the version can number, reserved ones included.
-pub fn port(rng: &mut Rng, version: Version) -> PortNo {
-    match (rng.below(4), version) {
-        (0, _) => rng.choose(&PortNo::RESERVED).0,
-        (1, v) if v >= Version::V13 => PortNo(1 + rng.u32() % 0xffff_feff),
-        _ => PortNo(1 + rng.u32() % 0xfeff),
-    }
 }
 
 fn error(rng: &mut Rng, version: Version) -> ErrorMessage {
@@ -312,235 +297,19 @@ pub fn actions(rng: &mut Rng, version: Version) -> Actions {
     list(rng, |rng| action(rng, version))
 }
 
-/// Random bits of a field that actions may write, or of one that they may read.
-fn bits(rng: &mut Rng, written: bool) -> Bits {
-    use FieldId::*;
-    let fields = [Reg0, EthDst, Ipv4Src, VlanTci, XXReg1, XReg5, Ipv6Dst, IpTos, InPort, Metadata];
-    let field = rng.choose(if written { &fields[..8] } else { &fields });
-    // Nicira's ingress ports have 16 bits, and one run at most 64.
-    let width = if field == InPort { 16 } else { field.info().bits.min(64) as u16 };
-    let offset = rng.u16() % width;
-    let count = 1 + rng.u16() % (width - offset);
-    Bits { of: Subfield { field, offset }.narrowed(count), count }
-}
-
-fn learn(rng: &mut Rng) -> Learn {
-    let specs = list(rng, |rng| {
-        let from = bits(rng, false);
-        let to = loop {
-            let to = bits(rng, true).of;
-            // The bit that says that there is a tag is the whole tag's.
-            let width = if to.field == FieldId::VlanVid { 12 } else { to.field.info().bits };
-            if width >= u32::from(to.offset + from.count) {
-                break to.narrowed(from.count);
-            }
-        };
-        let taken = LearnSource::Field(from.of);
-        let value = LearnSource::Value(rng.u128() >> (128 - from.count));
-        let (from, bits) = (if rng.one_in(3) { value } else { taken }, from.count);
-        match rng.below(3) {
-            0 if from == taken => LearnSpec { bits, from, to: LearnTarget::Output },
-            1 => LearnSpec { bits, from, to: LearnTarget::Load(to) },
-            _ => LearnSpec { bits, from: taken, to: LearnTarget::Match(to) },
-        }
-    });
-    Learn {
-        idle_timeout: rng.u16(),
-        hard_timeout: rng.u16(),
-        priority: rng.u16(),
-        cookie: rng.u64(),
-        send_flow_rem: rng.one_in(2),
-        delete_learned: rng.one_in(2),
-        fin_idle_timeout: rng.u16(),
-        fin_hard_timeout: rng.u16(),
-        limit: if rng.one_in(2) { rng.u32() } else { 0 },
-        result_dst: rng.one_in(3).then(|| bits(rng, true).of.narrowed(1)),
-        table_id: TableId(rng.u8() % 255),
-        specs,
-    }
-}
-
-fn conntrack(rng: &mut Rng) -> Conntrack {
-    let commit = rng.one_in(2);
-    let zone = bits(rng, false);
-    let side = rng.choose(&[NatSide::Source, NatSide::Destination]);
-    let first = 1 + rng.u32() % 1000;
-    let last = first + rng.u32() % 3;
-    let [first, last] = match rng.one_in(2) {
-        true => [first, last].map(|n| IpAddr::V4(Ipv4Addr::from(0x0a00_0000 | n))),
-        false => {
-            [first, last].map(|n| IpAddr::V6(Ipv6Addr::from(0xfd_u128 << 120 | u128::from(n))))
-        }
-    };
-    let port = 1 + rng.u16() % 60_000;
-    let ports = rng.one_in(2).then(|| (port, port + rng.u16() % 3));
-    let range = NatRange { side, first, last, ports, flags: rng.choose(&[0, 4, 8, 16, 20]) };
-    let mark = FieldId::CtMark;
-    let exec = [
-        Action::set_field(mark, u128::from(rng.u32())),
-        Action::CopyField(CopyField {
-            bits: 32,
-            from: Subfield { field: FieldId::Reg3, offset: 0 },
-            to: Subfield { field: FieldId::CtLabel, offset: 64 },
-        }),
-    ];
-    Conntrack {
-        commit,
-        force: commit && rng.one_in(2),
-        zone: match zone.count <= 16 && rng.one_in(2) {
-            true => Zone::Field(zone),
-            false => Zone::Number(rng.u16()),
-        },
-        table: rng.one_in(2).then(|| TableId(rng.u8() % 255)),
-        nat: match rng.below(4) {
-            0 => None,
-            1 if commit => Some(Nat::New(range)),
-            2 if commit => Some(Nat::Unranged { side: range.side, flags: range.flags }),
-            _ => Some(Nat::Existing),
-        },
-        alg: rng.choose(&[0, 21, 69]),
-        exec: if commit { exec[..rng.below(3)].to_vec() } else { Vec::new() },
-    }
-}
-
-/// One of Open vSwitch's actions.
-fn extension(rng: &mut Rng, version: Version, depth: usize) -> Action {
-    match rng.below(19) {
-        14 => Action::PopQueue,
-        15 => Action::FinTimeout(FinTimeout { idle_timeout: rng.u16(), hard_timeout: rng.u16() }),
-        16 => Action::OutputTruncated {
-            port: rng.choose(&[PortNo(1), PortNo(0xfeff), PortNo::IN_PORT, PortNo::LOCAL]),
-            max_len: Action::TRUNCATED_MIN + rng.u32() % 100_000,
-        },
-        17 => Action::Resubmit {
-            in_port: rng.choose(&[PortNo(3), PortNo::IN_PORT]),
-            table: TableId(rng.u8()),
-            ct: rng.one_in(2),
-        },
-        18 => Action::DecNwTtlTo((0..rng.below(3)).map(|_| rng.u16()).collect()),
-        13 => {
-            let name = rng.choose(&["conntrack", "lb-1", "a.b_c"]);
-            let name = ElementName::new(name).expect("a name");
-            Action::Softflow(Box::new(Softflow { name, argument: rng.u32() }))
-        }
-        12 => Action::Exit,
-        10 => Action::CtClear,
-        11 => Action::Ct(Box::new(conntrack(rng))),
-        7 => {
-            let to = rng.one_in(2).then(|| Bits {
-                of: Subfield { field: FieldId::Reg5, offset: rng.u16() % 16 },
-                count: 16,
-            });
-            let count = 1 + rng.below(PortBundle::MEMBERS_MAX);
-            Action::Bundle(Box::new(PortBundle {
-                fields: rng.choose(&HashFields::ALL).0,
-                basis: rng.u16(),
-                algorithm: rng.choose(&BundleAlgorithm::ALL).0,
-                members: (0..count).map(|_| PortNo(1 + rng.u32() % 0xfeff)).collect(),
-                to,
-            }))
-        }
-        8 => {
-            let count = rng.below(4);
-            Action::Clone((0..count).map(|_| action_at(rng, version, depth + 1)).collect())
-        }
-        0 => Action::Controller(ToController {
-            max_len: rng.u16(),
-            reason: rng.choose(&PacketInReason::ALL),
-            id: 1 + rng.u16() % 1000,
-            userdata: if rng.one_in(2) { rng.bytes(20) } else { Vec::new() },
-            meter: rng.one_in(3).then(|| MeterId(1 + rng.u32() % 100)),
-            pause: rng.one_in(3),
-        }),
-        1 => Action::OutputField { from: bits(rng, false), max_len: Action::NO_BUFFER },
-        2 => Action::StackPush(bits(rng, false)),
-        3 => Action::StackPop(bits(rng, true)),
-        4 => Action::CheckPktLarger { bytes: rng.u16(), to: bits(rng, true).of.narrowed(1) },
-        5 => {
-            let to = bits(rng, true);
-            let most = (1u32 << to.count.min(16)) - 1;
-            Action::Multipath(Box::new(Multipath {
-                fields: rng.choose(&HashFields::ALL).0,
-                basis: rng.u16(),
-                algorithm: rng.choose(&HashAlgorithm::ALL).0,
-                max_link: (rng.u32() % (most + 1)) as u16,
-                arg: rng.u32(),
-                to,
-            }))
-        }
-        6 => {
-            let dimensions = 2 + (rng.u8() & 31);
-            let dimension = rng.u8() % dimensions;
-            Action::Conjunction(Conjunction { id: rng.u32(), dimension, dimensions })
-        }
-        _ => Action::Learn(Box::new(learn(rng))),
-    }
-}
-
 fn action(rng: &mut Rng, version: Version) -> Action {
     action_at(rng, version, 0)
 }
 
 /// The same, inside of so many `clone`s.
 fn action_at(rng: &mut Rng, version: Version, depth: usize) -> Action {
-    if rng.one_in(8) && depth < Action::CLONE_DEPTH_MAX {
-        return extension(rng, version, depth);
-    }
-    let kind = match version {
-        // The last one is `group`.
-        Version::V10 => [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 24][rng.below(14)],
-        Version::V13 | Version::V14 => 13 + rng.below(17),
-        Version::V15 => 13 + rng.below(20),
-    };
-    match kind {
-        0 => Action::SetVlanVid(rng.u16() & 0xfff),
-        1 => Action::SetVlanPcp(rng.u8() & 7),
-        2 | 13 => Action::PopVlan,
-        3 => Action::set_field(FieldId::EthSrc, rng.u128() >> 80),
-        4 => Action::set_field(FieldId::EthDst, rng.u128() >> 80),
-        5 => Action::SetNwSrc(rng.u32()),
-        6 => Action::SetNwDst(rng.u32()),
-        7 => Action::SetNwTos(rng.u8() & !3),
-        8 => Action::SetTpSrc(rng.u16()),
-        9 => Action::SetTpDst(rng.u16()),
-        10 => Action::Enqueue { port: PortNo(1 + rng.u32() % 0xfeff), queue: QueueId(rng.u32()) },
-        11 | 14 => Action::Experimenter(Box::new(ExperimenterAction {
-            experimenter: rng.u32(),
-            data: vec![rng.u8(); 8 * rng.below(3)],
-        })),
-        12 | 15 => Action::Output { port: port(rng, version), max_len: rng.u16() },
-        16 => Action::CopyTtlOut,
-        17 => Action::CopyTtlIn,
-        18 => Action::SetMplsTtl(rng.u8()),
-        19 => Action::DecMplsTtl,
-        20 => Action::PushVlan(rng.choose(&[0x8100, 0x88a8])),
-        21 => Action::PushMpls(rng.choose(&[0x8847, 0x8848])),
-        22 => Action::PopMpls(rng.u16()),
-        23 => Action::SetQueue(QueueId(rng.u32())),
-        24 => Action::Group(GroupId(rng.u32())),
-        25 => Action::SetNwTtl(rng.u8()),
-        26 => Action::DecNwTtl,
-        27 => Action::PushPbb(0x88e7),
-        28 => Action::PopPbb,
-        30 => Action::Meter(MeterId(rng.u32())),
-        31 => Action::CopyField(CopyField {
-            bits: 1 + rng.u16() % 16,
-            from: Subfield { field: FieldId::EthSrc, offset: rng.u16() % 16 },
-            to: Subfield { field: FieldId::Reg3, offset: rng.u16() % 16 },
-        }),
-        32 => {
-            let mask = 1 + rng.u128() % 0xffff;
-            let value = rng.u128() & mask;
-            Action::SetField(SetField { field: FieldId::EthDst, value, mask: Some(mask) })
+    let is_extension = rng.one_in(8) && depth < Action::CLONE_DEPTH_MAX;
+    let making = Making { version, depth, action: action_at };
+    loop {
+        let row = rng.choose(ROWS);
+        if row.versions.contains(&version) && row.is_extension() == is_extension {
+            return row.arbitrary(rng, &making);
         }
-        _ => loop {
-            let field = rng.choose(FieldId::ALL);
-            let of_many = field.registers().is_some() || field == FieldId::IpTos;
-            if field.info().settable && field.info().since <= version && !of_many {
-                let present = if field == FieldId::VlanVid { VLAN_PRESENT } else { 0 };
-                break Action::set_field(field, rng.u128() & field.all_bits() | present);
-            }
-        },
     }
 }
 

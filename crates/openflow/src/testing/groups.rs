@@ -1,7 +1,8 @@
 //! Random groups, each one that a version can say in full.
 
 use super::Rng;
-use super::arbitrary::{actions, age, list, port};
+use super::arbitrary::{actions, age, port};
+use super::parts::list;
 use crate::field::FieldId;
 use crate::group::{
     Bucket, BucketId, BucketStats, GroupCapabilities, GroupDesc, GroupFeatures, GroupMod,

@@ -1,14 +1,49 @@
-//! SoftFlow's action on the wire ([`crate::softflow`]).
+//! SoftFlow's action ([`crate::softflow`]): a service takes the packet. It is written as a note, which every client
+//! knows.
 
-use super::reader::{Reader, Result};
+use super::note::put_note;
+use super::row::{Decoded, Row, foreign};
+use crate::action::{Action, ActionType};
+use crate::codec::reader::Reader;
 use crate::error::ErrorCode;
-use crate::softflow::{ElementName, Softflow};
+use crate::softflow::{ElementName, SOFTFLOW as EXPERIMENTER, Softflow};
+use crate::version::Version;
 
-/// The subtype of the only action there is.
+pub(super) static SOFTFLOW: Row = Row {
+    name: "softflow",
+    action_type: ActionType::Experimenter(EXPERIMENTER),
+    words: &[("softflow", Version::V10)],
+    // `softflow(NAME)` or `softflow(NAME,ARG)`.
+    parse: Some(|word, _| {
+        let arg = word.arg()?;
+        let (name, argument) = match arg.split_once(",") {
+            Some((name, argument)) => (name.trim(), argument.trim().u32()?),
+            None => (arg.trim(), 0),
+        };
+        let name = ElementName::new(name.text).map_err(|e| name.expected(e.to_string()))?;
+        Ok(Action::Softflow(Box::new(Softflow { name, argument })))
+    }),
+    print: Some(|out, action, _| {
+        let Action::Softflow(softflow) = action else { foreign(action) };
+        write!(out, "{softflow}")
+    }),
+    encode: Some(|buf, action, _| {
+        let Action::Softflow(softflow) = action else { foreign(action) };
+        put_note(buf, softflow.to_string().as_bytes());
+        Ok(())
+    }),
+    arbitrary: Some(|rng, _| {
+        let name = rng.choose(&["conntrack", "lb-1", "a.b_c"]);
+        let name = ElementName::new(name).expect("a name");
+        Action::Softflow(Box::new(Softflow { name, argument: rng.u32() }))
+    }),
+    ..Row::EXTENSION
+};
+
 const SUBTYPE: u16 = 1;
 
 /// Reads the action behind its experimenter.
-pub(super) fn decode(r: &mut Reader<'_>) -> Result<Softflow> {
+pub(crate) fn decode(r: &mut Reader<'_>) -> Decoded<Softflow> {
     let subtype = r.u16()?;
     if subtype != SUBTYPE {
         return Err(r.bad_value(ErrorCode::BacBadExpType, "softflow's subtype", subtype, "1"));
@@ -34,7 +69,7 @@ pub(super) fn decode(r: &mut Reader<'_>) -> Result<Softflow> {
 }
 
 /// The action that the octets of a note are, if they are one: `softflow(NAME,ARG)`, and zeros behind it.
-pub(super) fn of_note(note: &[u8]) -> Option<Softflow> {
+pub(crate) fn of_note(note: &[u8]) -> Option<Softflow> {
     let end = note.iter().rposition(|byte| *byte != 0)?;
     let text = std::str::from_utf8(&note[..=end]).ok()?;
     let (name, argument) = text.strip_prefix("softflow(")?.strip_suffix(')')?.split_once(',')?;
@@ -46,8 +81,8 @@ pub(super) fn of_note(note: &[u8]) -> Option<Softflow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::Action;
-    use crate::codec::{NICIRA, action, reader::Reader};
+    use crate::codec::action;
+    use crate::ids::NICIRA;
     use crate::softflow::SOFTFLOW;
     use crate::version::Version;
 

@@ -1,6 +1,7 @@
 //! Bits of a field: `FIELD[FIRST..LAST]`, read and printed.
 
 use crate::action::Subfield;
+use crate::codec::{nxm_field, nxm_name};
 use crate::extension::Bits;
 use crate::field::FieldId;
 use crate::syntax::matches::unknown_field;
@@ -8,12 +9,12 @@ use crate::syntax::piece::{Piece, Result};
 use std::fmt::{self, Write};
 
 /// Bits of a field.
-pub(super) fn bits(arg: Piece<'_>) -> Result<Bits> {
+pub(crate) fn bits(arg: Piece<'_>) -> Result<Bits> {
     subfield(arg).map(|(of, count)| Bits { of, count })
 }
 
 /// Bits of a field that actions may write.
-pub(super) fn settable_bits(arg: Piece<'_>) -> Result<Bits> {
+pub(crate) fn settable_bits(arg: Piece<'_>) -> Result<Bits> {
     let bits = bits(arg)?;
     if bits.of.field.info().settable {
         Ok(bits)
@@ -23,7 +24,7 @@ pub(super) fn settable_bits(arg: Piece<'_>) -> Result<Bits> {
 }
 
 /// `FIELD`, `FIELD[]`, `FIELD[a]` or `FIELD[a..b]`, and how many bits it has.
-pub(super) fn subfield(piece: Piece<'_>) -> Result<(Subfield, u16)> {
+pub(crate) fn subfield(piece: Piece<'_>) -> Result<(Subfield, u16)> {
     let (name, bits) = match piece.split_once("[") {
         None => (piece, None),
         Some((name, rest)) => match rest.split_once("]") {
@@ -31,7 +32,7 @@ pub(super) fn subfield(piece: Piece<'_>) -> Result<(Subfield, u16)> {
             _ => return Err(rest.expected("bits and `]`")),
         },
     };
-    let (field, width) = match crate::codec::nxm_field(name.text) {
+    let (field, width) = match nxm_field(name.text) {
         Some(known) => known,
         None => {
             let Some(field) = FieldId::from_name(name.text) else {
@@ -55,13 +56,27 @@ pub(super) fn subfield(piece: Piece<'_>) -> Result<(Subfield, u16)> {
     Ok((Subfield { field, offset: first }.narrowed(count), count))
 }
 
-pub(super) fn print_subfield(out: &mut dyn Write, of: Subfield, bits: u16) -> fmt::Result {
-    let (name, shift, width) = crate::codec::nxm_name(of.field);
+/// Prints bits of a field.
+pub(crate) fn print_subfield(out: &mut dyn Write, of: Subfield, bits: u16) -> fmt::Result {
+    let (name, shift, width) = nxm_name(of.field);
     let of = Subfield { offset: of.offset + shift, ..of };
     out.write_str(name)?;
     match (of.offset, of.offset + bits - 1) {
         (0, last) if last + 1 == width => out.write_str("[]"),
         (first, last) if first == last => write!(out, "[{first}]"),
         (first, last) => write!(out, "[{first}..{last}]"),
+    }
+}
+
+/// The name of a field in `set_field`; where it differs from a match's, it is the specification's.
+pub(crate) fn set_field_name(field: FieldId) -> &'static str {
+    match field {
+        FieldId::EthSrc => "eth_src",
+        FieldId::EthDst => "eth_dst",
+        FieldId::EthType => "eth_type",
+        FieldId::VlanPcp => "vlan_pcp",
+        FieldId::Ipv4Src => "ip_src",
+        FieldId::Ipv4Dst => "ip_dst",
+        _ => field.info().ofctl[0],
     }
 }
