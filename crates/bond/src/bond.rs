@@ -416,7 +416,9 @@ impl Bond {
                     if used { Admits::All } else { Admits::None }
                 }
                 (LinkStatus::Configured, _) if !self.settings.fallback_ab => Admits::None,
-                (_, Mode::BalanceSlb) => Admits::Unmoved { multicast: active },
+                (_, Mode::BalanceSlb) => {
+                    Admits::Unmoved { multicast: active || self.settings.all_members }
+                }
                 (LinkStatus::Configured, _) | (LinkStatus::Off, Mode::ActiveBackup) => only_active,
                 (LinkStatus::Off, Mode::BalanceTcp) => Admits::None,
             };

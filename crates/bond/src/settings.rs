@@ -45,6 +45,8 @@ pub struct Settings {
     pub primary: Option<String>,
     /// Without a partner that speaks LACP, one member is used.
     pub fallback_ab: bool,
+    /// Of balance-slb: packets to many stations are let in by every member, not by the active one alone.
+    pub all_members: bool,
     /// The partner is asked for a frame every second, not every 30.
     pub fast: bool,
     /// The system's id; none for the bridge's address.
@@ -64,6 +66,7 @@ impl Default for Settings {
             basis: 0,
             primary: None,
             fallback_ab: false,
+            all_members: false,
             fast: false,
             system_id: None,
             system_priority: 65534,
@@ -109,8 +112,17 @@ pub enum SettingsError {
     Key(String),
 }
 
-const KEYS: &str = "bond-hash-basis, bond-primary, bond-rebalance-interval, lacp-fallback-ab, lacp-system-id, \
+const KEYS: &str = "all-members-active, bond-hash-basis, bond-primary, bond-rebalance-interval, lacp-fallback-ab, lacp-system-id, \
                     lacp-system-priority, lacp-time";
+
+fn boolean(key: &str, value: &str) -> Result<bool, SettingsError> {
+    let wrong = || SettingsError::Word {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        known: "true, false",
+    };
+    value.parse().map_err(|_| wrong())
+}
 
 fn number(key: &str, value: &str, low: u64, high: u64) -> Result<u64, SettingsError> {
     let wrong =
@@ -195,6 +207,9 @@ impl Settings {
         if self.rebalance_ms != default.rebalance_ms {
             all.insert("bond-rebalance-interval", self.rebalance_ms.to_string());
         }
+        if self.all_members {
+            all.insert("all-members-active", "true".to_owned());
+        }
         if self.fallback_ab {
             all.insert("lacp-fallback-ab", "true".to_owned());
         }
@@ -210,7 +225,7 @@ impl Settings {
         all
     }
 
-    /// Takes keys of `other_config` that begin with `bond-` or `lacp-`.
+    /// Takes keys of `other_config` that begin with `bond-` or `lacp-`, and `all-members-active`.
     pub fn with_options(
         mut self,
         options: &BTreeMap<String, String>,
@@ -224,16 +239,8 @@ impl Settings {
                     let ms = number(key, value, 0, 1 << 31)?;
                     self.rebalance_ms = if ms == 0 { 0 } else { ms.max(1000) };
                 }
-                "lacp-fallback-ab" => {
-                    self.fallback_ab = match value.as_str() {
-                        "true" => true,
-                        "false" => false,
-                        _ => {
-                            let (key, value) = (key.clone(), value.clone());
-                            return Err(SettingsError::Word { key, value, known: "true, false" });
-                        }
-                    }
-                }
+                "all-members-active" => self.all_members = boolean(key, value)?,
+                "lacp-fallback-ab" => self.fallback_ab = boolean(key, value)?,
                 "lacp-system-id" => {
                     let (key, value) = (key.clone(), value.clone());
                     let id = address(&value).ok_or(SettingsError::Address { key, value })?;
@@ -279,6 +286,7 @@ mod tests {
             ("lacp-system-id", "02:00:00:00:00", "an address"),
             ("lacp-system-priority", "0", "1 to 65535"),
             ("lacp-fallback-ab", "1", "known are true, false"),
+            ("all-members-active", "yes", "known are true, false"),
             ("bond-colour", "red", "is not known"),
         ] {
             let error = with(key, value).unwrap_err().to_string();

@@ -24,7 +24,7 @@ impl Bond {
         let _ = writeln!(out, "bond-hash-basis: {}", settings.basis);
         out.push_str("lb_output action: disabled, bond-id: -1\n");
         if settings.mode == Mode::BalanceSlb {
-            out.push_str("all members active: false\n");
+            let _ = writeln!(out, "all members active: {}", settings.all_members);
         }
         let _ = writeln!(out, "updelay: {} ms", settings.up_delay_ms);
         let _ = writeln!(out, "downdelay: {} ms", settings.down_delay_ms);

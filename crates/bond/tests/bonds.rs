@@ -146,6 +146,17 @@ fn slots_of_a_member_that_fails_go_to_the_others() {
 }
 
 #[test]
+fn all_members_take_packets_to_many_where_that_is_asked_for() {
+    for (mode, both) in [(Mode::BalanceSlb, true), (Mode::ActiveBackup, false)] {
+        let mut bond = bond(Settings { all_members: true, ..of(mode, LacpMode::Off) }, &[1, 2]);
+        bond.run(0);
+        let many = |how| matches!(how, Admits::All | Admits::Unmoved { multicast: true });
+        assert_eq!(bond.admits().values().copied().all(many), both, "{mode:?}");
+        assert_eq!(bond.show(0).contains("all members active: true"), both);
+    }
+}
+
+#[test]
 fn two_sides_agree_and_use_both_links() {
     let mut pair =
         Pair::new(of(Mode::BalanceTcp, LacpMode::Active), of(Mode::BalanceTcp, LacpMode::Passive));

@@ -323,6 +323,9 @@ impl<'a> Run<'a> {
             let text = format!("output {port}{queue}: {} bytes", packet.len());
             trace.add(Kind::Output, text);
         }
+        if context.cut != u32::MAX {
+            self.sink.cut_to(context.cut);
+        }
         self.sink.output(port, queue, packet);
         self.output = true;
     }

@@ -67,6 +67,11 @@ pub struct Punt<'a> {
 pub trait Sink {
     /// A copy for a port.
     fn output(&mut self, port: u32, queue: u32, packet: Packet<'_>);
+
+    /// The packet that is sent next has been cut to at most so many bytes, however many it had. Only the interpreter says so:
+    /// for traces.
+    fn cut_to(&mut self, _bytes: u32) {}
+
     /// A copy for the control plane.
     fn punt(&mut self, punt: Punt<'_>);
     /// A message for the control plane, one value for each of the digest's fields.

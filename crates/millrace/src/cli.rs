@@ -221,7 +221,7 @@ pub(crate) struct NewBridge {
     /// OpenFlow versions to speak, separated by commas
     #[arg(long, value_name = "LIST")]
     pub(crate) protocols: Option<String>,
-    /// How NORMAL learns and floods: flood-vlans=N,N, mac-table-size=N, mac-aging-time=SECONDS, forward-bpdu
+    /// How NORMAL learns and floods: flood-vlans=N,N, mac-table-size=N, mac-aging-time=SECONDS, vlan-limit=N, forward-bpdu
     #[arg(long, value_name = "WORD...")]
     pub(crate) normal: Option<String>,
 }

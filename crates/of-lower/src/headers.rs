@@ -25,7 +25,7 @@ pub const SF_FIELDS: [(&str, u32); 5] =
 /// in this list.
 pub const METADATA: [FieldId; 1] = [FieldId::PktMark];
 
-/// VLAN tags that the parser takes, outermost first.
+/// VLAN tags that the parser takes, outermost first, unless it is told to take fewer.
 pub const VLAN_PARSED: u32 = 4;
 /// VLAN tags that a packet can have in one pass.
 pub const VLAN_MAX: u32 = 8;
@@ -170,8 +170,6 @@ headers! {
     mirrored: MetaId,
     /// Of the ports that share a group under NORMAL: those that a packet is for.
     flood_class: MetaId,
-    /// A tunnel has put its tag in front of another one.
-    tag_pushed: MetaId,
     /// Nothing went to a port, since the packet came in by another protected one.
     withheld: MetaId,
     /// Ports that exchange no packets.
@@ -190,8 +188,8 @@ headers! {
     mirrors: Arc<[Mirror]>,
     /// The counters of mirrors.
     mirror_counter: u32,
-    /// Tags that NORMAL looks at.
-    vlan_tags: u8,
+    /// VLAN tags that the parser takes.
+    vlan_parsed: u32,
     /// Blocks in front of those of tables.
     first_block: u32,
 }
@@ -391,7 +389,6 @@ impl Headers {
         let entered = b.meta("of.entered", 1);
         let mirrored = b.meta("of.mirrored", 32);
         let flood_class = b.meta("of.flood_class", 32);
-        let tag_pushed = b.meta("of.tag_pushed", 1);
         let bundle = b.meta("of.bundle", 32);
         let slb = b.meta("of.slb", 1);
         let kept_queue = b.meta("of.kept_queue", 32);
@@ -540,7 +537,6 @@ impl Headers {
             entered,
             mirrored,
             flood_class,
-            tag_pushed,
             withheld,
             protected: extras.protected.clone(),
             flood_vlans: extras.flood_vlans.clone(),
@@ -550,7 +546,7 @@ impl Headers {
             bonds: extras.bonds.clone(),
             mirrors,
             mirror_counter,
-            vlan_tags: extras.tags().unwrap_or(0),
+            vlan_parsed: extras.vlan_parsed(),
             first_block,
         }
     }

@@ -81,8 +81,9 @@ fn send(to: Expr, h: &Headers) -> Vec<Op> {
     if h.egress.is_some() {
         return vec![send_unmirrored(to, h)];
     }
-    let mut ops = mirror::leaving(h, &to);
-    ops.push(send_unmirrored(to.clone(), h));
+    // As in Open vSwitch, mirrors' copies come behind the packet itself.
+    let mut ops = vec![send_unmirrored(to.clone(), h)];
+    ops.extend(mirror::leaving(h, &to));
     unless_protected(h, &to, ops)
 }
 
@@ -115,8 +116,8 @@ pub fn output_of_set(h: &Headers, normal: BlockId) -> Op {
             condition: Expr::meta(h.egress_passes).eq(Expr::int(0, 8)),
             then: vec![output_last(h, to.clone(), max_len, PuntReason::ActionSet, normal)],
             or_else: {
-                let mut ops = mirror::leaving(h, &to);
-                ops.push(Op::Output { port: to.clone() });
+                let mut ops = vec![Op::Output { port: to.clone() }];
+                ops.extend(mirror::leaving(h, &to));
                 unless_protected(h, &to, ops)
             },
         },

@@ -1,6 +1,6 @@
 //! The parser graph: from Ethernet to the last field that OpenFlow can match.
 //!
-//! Ethernet, up to four VLAN tags, then by EtherType: PBB (the I-TAG; the customer's frame stays
+//! Ethernet, up to four VLAN tags or as many as are asked for, then by EtherType: PBB (the I-TAG; the customer's frame stays
 //! payload), MPLS (behind the bottom of the stack, IPv4 or IPv6 if the first nibble says so), ARP,
 //! IPv4 with options, IPv6 with extension headers, then TCP, UDP, SCTP, ICMP, ICMPv6 with neighbour
 //! discovery. A header that is cut short or malformed is left in the payload: the packet goes on,
@@ -14,7 +14,7 @@
 //! checksum looks at, so that changed addresses leave it right. One value set says which fragments
 //! (first, later) are to be dropped, another one whether first ones have their fields after all.
 
-use super::headers::{Headers, IPV6_EXTENSIONS_MAX, MPLS_PARSED, ND_OPTIONS_MAX, VLAN_PARSED};
+use super::headers::{Headers, IPV6_EXTENSIONS_MAX, MPLS_PARSED, ND_OPTIONS_MAX};
 use ir::builder::Builder;
 use ir::{
     BinaryOp, Bits, Expr, FieldRef, HeaderId, MetaId, ParserOp, ParserStateId, Select, SelectCase,
@@ -154,7 +154,8 @@ pub(super) fn declare(b: &mut Builder, h: &Headers) -> (ValueSetId, ValueSetId) 
     );
 
     let mut cases = ether_type_cases(&s, 3);
-    let more = range(0, (VLAN_PARSED - 1) as u128, 8);
+    // What is behind the last tag is payload, even if it is a tag; its type is the packet's EtherType.
+    let more = range(0, (h.vlan_parsed - 1).into(), 8);
     let tag = |tpid: u128| case(vec![exact(tpid, 16), Select::Any, more.clone()], s.vlan);
     cases.extend([tag(0x8100), tag(0x88a8)]);
     cases.push(case(vec![range(0, 0x05ff, 16), Select::Any, Select::Any], s.llc));

@@ -54,7 +54,7 @@ pub struct ProgramConfig {
 
 impl Default for ProgramConfig {
     fn default() -> ProgramConfig {
-        ProgramConfig { tables: 254, table_capacity: 1 << 20, normal_capacity: 1 << 14 }
+        ProgramConfig { tables: 254, table_capacity: 1 << 20, normal_capacity: 1 << 20 }
     }
 }
 
@@ -123,7 +123,7 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
     let learn_source = b.action("learn", &[], vec![ops::when(learns, vec![digest(arp)])]);
 
     let mut vlan_ids = VlanIds::declare(b, &h, extras, (known, output), learn_any);
-    let vlans = extras.tags().is_some();
+    let vlans = extras.has_vlans();
     let key = fields::key(&h);
     for n in 0..tables {
         b.table(Table {

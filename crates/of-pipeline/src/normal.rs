@@ -134,7 +134,7 @@ impl Stations {
 
     /// How many there may be.
     pub(crate) fn most(&self, env: &Env) -> usize {
-        self.vlans.stations.max.unwrap_or(env.config.program.normal_capacity) as usize
+        self.vlans.stations.most(env.config.program.normal_capacity) as usize
     }
 
     fn insert(&mut self, place: Place, mut station: Station) {

@@ -23,6 +23,8 @@ pub struct Traced {
     pub outputs: Vec<(u32, Vec<u8>)>,
     /// The queues of their ports by which these frames would leave, one for each; 0 where none was chosen.
     pub queues: Vec<u32>,
+    /// To how many bytes these frames would be cut at most, one for each; none where nothing says so.
+    pub cuts: Vec<Option<u32>>,
     /// Copies that would go to the control side.
     pub punts: Vec<(PuntReason, Vec<u8>)>,
     /// Services on the packet's way that were not called, each once. From there on it is taken as it was before.
@@ -33,13 +35,21 @@ pub struct Traced {
 struct Record {
     outputs: Vec<(u32, Vec<u8>)>,
     queues: Vec<u32>,
+    cuts: Vec<Option<u32>>,
+    /// Of the next output.
+    cut: Option<u32>,
     punts: Vec<(PuntReason, Vec<u8>)>,
 }
 
 impl interp::Sink for Record {
     fn output(&mut self, port: u32, queue: u32, packet: Packet<'_>) {
         self.queues.push(queue);
+        self.cuts.push(self.cut.take());
         self.outputs.push((port, [packet.headers, packet.payload].concat()));
+    }
+
+    fn cut_to(&mut self, bytes: u32) {
+        self.cut = Some(bytes);
     }
 
     fn punt(&mut self, punt: Punt<'_>) {
@@ -121,9 +131,9 @@ impl Switch {
         let input = Input { bytes, in_port, now_ns: self.now_ns(), start: Start::Pipeline };
         let (verdict, trace) =
             forward.trace(&mut Scratch::default(), input, &mut externs, &mut record);
-        let Record { outputs, queues, punts } = record;
+        let Record { outputs, queues, cuts, cut: _, punts } = record;
         let not_called = externs.not_called;
         let version = forward.version();
-        Traced { version, verdict, trace, outputs, queues, punts, not_called }
+        Traced { version, verdict, trace, outputs, queues, cuts, punts, not_called }
     }
 }

@@ -40,7 +40,10 @@ const COLUMNS: &[(&str, &str)] = &[
     ("QoS", "type:text queues:id:rows other_config:map"),
     ("Queue", "dscp:int? other_config:map"),
     ("SSL", "private_key:text certificate:text ca_cert:text bootstrap_ca_cert:bool"),
-    ("Mirror", "name:text select_all:bool select_src_port:rows output_port:rows output_vlan:int?"),
+    (
+        "Mirror",
+        "name:text select_all:bool select_src_port:rows output_port:rows output_vlan:int? snaplen:int?",
+    ),
 ];
 
 fn kind(word: &str) -> Json {

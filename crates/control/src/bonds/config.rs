@@ -63,7 +63,8 @@ pub enum BondError {
 }
 
 const FORM: &str = "NAME,members=PORT,PORT..[,mode=active-backup|balance-slb|balance-tcp][,lacp=off|active|passive]\
-                    [,updelay=MS][,downdelay=MS][,bond-KEY=VALUE][,lacp-KEY=VALUE]";
+                    [,updelay=MS][,downdelay=MS][,bond-KEY=VALUE][,lacp-KEY=VALUE]\
+                    [,all-members-active=true]";
 
 /// All of a bridge fit together.
 pub(crate) fn check(bonds: &[Bond]) -> Result<(), BondError> {
@@ -153,7 +154,7 @@ mod tests {
         for text in [
             "b0,members=p1,p2,mode=active-backup,lacp=off",
             "b0,members=p1,p2,mode=balance-tcp,lacp=active,updelay=100,downdelay=50,lacp-time=fast",
-            "b0,members=p1,mode=balance-slb,lacp=off,bond-hash-basis=7,bond-rebalance-interval=0",
+            "b0,members=p1,mode=balance-slb,lacp=off,all-members-active=true,bond-hash-basis=7,bond-rebalance-interval=0",
             "b0,members=p1,mode=active-backup,lacp=passive,bond-primary=p1,lacp-fallback-ab=true,\
              lacp-system-id=02:00:00:00:00:01,lacp-system-priority=5",
         ] {

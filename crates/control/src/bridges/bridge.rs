@@ -145,8 +145,7 @@ impl Bridge {
             && let Err(error) = self.follow_config()
         {
             let mut held = lock(&self.config);
-            (held.vlan_tags, held.mirrors) = (before.vlan_tags, before.mirrors);
-            held.learning = before.learning;
+            (held.mirrors, held.learning) = (before.mirrors, before.learning);
             (held.bonds, held.address) = (before.bonds, before.address);
             return Err(if learns { self.learning_refused(error) } else { error });
         }

@@ -44,11 +44,9 @@ pub struct BridgeConfig {
     pub address: Option<[u8; 6]>,
     /// Controllers, listeners, versions, fail mode.
     pub channel: of_channel::Config,
-    /// Tags of a frame that NORMAL looks at where ports have VLANs: 1, or 2.
-    pub vlan_tags: u8,
     /// Its mirrors.
     pub mirrors: Vec<Mirror>,
-    /// How NORMAL learns and floods.
+    /// How NORMAL learns and floods, and how many VLAN tags are parsed.
     pub learning: Learning,
     /// Names and bounds of flow tables.
     pub tables: BTreeMap<u8, TableLimit>,
@@ -66,7 +64,6 @@ impl BridgeConfig {
             datapath_id: None,
             address: None,
             channel,
-            vlan_tags: 2,
             mirrors,
             learning: Learning::default(),
             tables: BTreeMap::new(),

@@ -20,7 +20,7 @@ impl Bridge {
         let vlans = |port: &PortConfig| Some((port.number?, port.vlan.of_port()?));
         let protected = ports.iter().filter(|port| port.vlan.protected);
         NormalConfig {
-            vlan_tags: config.vlan_tags,
+            vlan_limit: config.learning.vlan_limit,
             ports: ports.iter().filter_map(vlans).collect(),
             mirrors: config.mirrors.iter().filter_map(|mirror| mirror.of_ports(number)).collect(),
             protected: protected.filter_map(|port| port.number).collect(),

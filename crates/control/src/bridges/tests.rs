@@ -303,7 +303,10 @@ fn a_hundred_bridges_and_four_thousand_ports() {
 fn a_configuration_is_applied_by_what_differs() {
     let bridges = bridges(1, EngineKind::Interp);
     let bridge = |name: &str, tags: u8, ports: &[&str]| BridgeSetup {
-        bridge: BridgeConfig { vlan_tags: tags, ..BridgeConfig::named(name) },
+        bridge: BridgeConfig {
+            learning: Learning { vlan_limit: Some(tags), ..Learning::default() },
+            ..BridgeConfig::named(name)
+        },
         ports: ports
             .iter()
             .map(|text| PortConfig::of_spec(&crate::port_kinds::parse(text).unwrap()))

@@ -90,23 +90,14 @@ impl BridgeParts {
     /// Compares two.
     pub fn between(from: &BridgeConfig, to: &BridgeConfig) -> BridgeParts {
         // In full, so that a part that is added is compared.
-        let BridgeConfig {
-            name,
-            datapath_id,
-            address,
-            channel,
-            vlan_tags,
-            mirrors,
-            learning,
-            tables,
-            bonds,
-        } = to;
+        let BridgeConfig { name, datapath_id, address, channel, mirrors, learning, tables, bonds } =
+            to;
         BridgeParts {
             name: *name != from.name,
             datapath_id: *datapath_id != from.datapath_id,
             channel: *channel != from.channel,
-            normal: (*vlan_tags, mirrors, learning, bonds, *address)
-                != (from.vlan_tags, &from.mirrors, &from.learning, &from.bonds, from.address),
+            normal: (mirrors, learning, bonds, *address)
+                != (&from.mirrors, &from.learning, &from.bonds, from.address),
             learning: *learning != from.learning,
             tables: *tables != from.tables,
         }
@@ -362,7 +353,7 @@ mod tests {
                 continue;
             }
             bridge.datapath_id = (random.below(2) == 0).then(|| random.below(3));
-            bridge.vlan_tags = 1 + random.below(2) as u8;
+            bridge.learning.vlan_limit = Some(1 + random.below(2) as u8);
             bridge.channel.auxiliary = random.below(2) as u8;
             bridge.learning.forwards_bpdu = random.below(2) == 0;
             if random.below(3) == 0 {

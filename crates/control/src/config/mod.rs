@@ -119,7 +119,7 @@ pub struct Options {
     /// A mirror: NAME,all or NAME,src=PORT,dst=PORT, with vlans=, length=, and to=PORT or to-vlan=N
     #[arg(long = "mirror", value_name = "NAME,WORD...")]
     pub mirrors: Vec<String>,
-    /// How NORMAL learns and floods: flood-vlans=N,N, mac-table-size=N, mac-aging-time=SECONDS, forward-bpdu
+    /// How NORMAL learns and floods: flood-vlans=N,N, mac-table-size=N, mac-aging-time=SECONDS, vlan-limit=N, forward-bpdu
     #[arg(long, value_name = "WORD...")]
     pub normal: Option<String>,
     /// Several ports as one: NAME,members=PORT,PORT, with mode=, lacp=, updelay=, downdelay=, and keys of bond- and lacp-

@@ -1,7 +1,8 @@
 //! How NORMAL learns and floods in a bridge: `flood-vlans=10,20`, `mac-table-size=2048`, `mac-aging-time=60`,
-//! `forward-bpdu`.
+//! `forward-bpdu`. And `vlan-limit=1`: how many VLAN tags are parsed.
 
 use super::words;
+use of_pipeline::lower::headers::VLAN_PARSED;
 use of_pipeline::vlans::StationConfig;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,6 +17,9 @@ pub struct Learning {
     pub stations: StationConfig,
     /// Frames to addresses that are reserved for bridges are forwarded, too.
     pub forwards_bpdu: bool,
+    /// VLAN tags of a frame that are parsed, 1 to [`VLAN_PARSED`], which is taken where it is not said. What is behind
+    /// them is payload to NORMAL and to entries.
+    pub vlan_limit: Option<u8>,
 }
 
 /// Words that say nothing of it.
@@ -57,9 +61,12 @@ impl FromStr for Learning {
                 "mac-aging-time" => {
                     learning.stations.age_s = number(1, u64::from(u16::MAX))? as u16;
                 }
+                "vlan-limit" => {
+                    learning.vlan_limit = Some(number(1, u64::from(VLAN_PARSED))? as u8);
+                }
                 "forward-bpdu" if values.is_none() => learning.forwards_bpdu = true,
                 _ => {
-                    let known = "flood-vlans=N,N, mac-table-size=N, mac-aging-time=SECONDS and forward-bpdu are";
+                    let known = "flood-vlans=N,N, mac-table-size=N, mac-aging-time=SECONDS, vlan-limit=N and forward-bpdu are";
                     return Err(failed(format!("{key:?} is not known; {known}")));
                 }
             }
@@ -79,6 +86,7 @@ impl fmt::Display for Learning {
         if self.stations.age_s != default.age_s {
             words.push(format!("mac-aging-time={}", self.stations.age_s));
         }
+        words.extend(self.vlan_limit.map(|limit| format!("vlan-limit={limit}")));
         if self.forwards_bpdu {
             words.push("forward-bpdu".to_owned());
         }
@@ -93,7 +101,7 @@ mod tests {
     #[test]
     fn words_are_read_and_shown() {
         for text in [
-            "flood-vlans=10,20-29,mac-table-size=12,mac-aging-time=60,forward-bpdu",
+            "flood-vlans=10,20-29,mac-table-size=12,mac-aging-time=60,vlan-limit=2,forward-bpdu",
             "forward-bpdu",
         ] {
             assert_eq!(text.parse::<Learning>().unwrap().to_string(), text);
@@ -109,6 +117,7 @@ mod tests {
         assert!(refused("flood").contains("\"flood\" is not known; flood-vlans=N,N"));
         assert!(refused("mac-table-size=0").contains("a number from 1 to 4294967295"));
         assert!(refused("mac-aging-time=70000").contains("a number from 1 to 65535"));
+        assert!(refused("vlan-limit=5").contains("a number from 1 to 4"));
         assert!(refused("forward-bpdu,forward-bpdu").contains("was given already"));
         assert!(refused("flood-vlans=4096").contains("0 to 4095"));
     }

@@ -4,6 +4,7 @@ use super::connections::Trackers;
 use super::{channel, connections, flows, interface, normal, qos, trace};
 use control::bridges::{Bond, Bridge, BridgeConfig, Bridges, Mirror, PortConfig, Vlan};
 use control::port_kinds::KINDS;
+use openflow::PortNo;
 use port::link::LinkRequest;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -76,7 +77,6 @@ impl Below {
     fn config(&self, told: &Told) -> (BridgeConfig, Vec<String>) {
         let settings = &told.settings;
         let mut config = BridgeConfig::named(&settings.name);
-        config.vlan_tags = normal::tags(settings.vlan_limit);
         config.mirrors = mirrors(told).unwrap_or_default();
         config.bonds = told.bonds.values().cloned().collect();
         config.learning = normal::learning(settings);
@@ -398,7 +398,7 @@ impl Switch for Below {
             Some((mirror.name, counts))
         });
         let mirrors = copied.collect();
-        let most = found.config().learning.stations.max.unwrap_or(STATIONS_MAX);
+        let most = found.config().learning.stations.most(STATIONS_MAX);
         let stations = (status.stations as u64, u64::from(most));
         Some(BridgeView { datapath_id: status.datapath_id.unwrap_or(0), stations, mirrors })
     }
@@ -474,7 +474,8 @@ impl Switch for Below {
         let found = self.found(bridge)?;
         let described = openflow::syntax::parse_packet(flow)
             .map_err(|error| format!("Bad openflow flow syntax: {flow}: {error}"))?;
-        let in_port = described.in_port.map_or(NUMBER_LOCAL, to_switch);
+        // As in Open vSwitch: a flow without a port has come in by none.
+        let in_port = described.in_port.map_or(PortNo::ANY.0, to_switch);
         let bytes = packet.unwrap_or(&described.bytes);
         Ok(trace::show(&found, (flow, in_port, bytes), of_switch))
     }

@@ -8,8 +8,8 @@ use vswitch::desired::flow_table::FlowTableSettings;
 use vswitch::desired::mirror::MirrorSettings;
 use vswitch::desired::port::{self as database, PortSettings};
 
-/// Tags that VLANs are told by; Open vSwitch looks at two at most, and takes 0 for as many as it can.
-pub(super) fn tags(limit: u32) -> u8 {
+/// VLAN tags that are parsed; Open vSwitch parses two at most, and takes 0 for as many as it can.
+fn tags(limit: u32) -> u8 {
     if limit == 1 { 1 } else { 2 }
 }
 
@@ -18,6 +18,7 @@ pub(super) fn learning(settings: &BridgeSettings) -> Learning {
     let mut learning = Learning {
         flood_vlans: settings.flood_vlans.clone(),
         forwards_bpdu: settings.forwards_bpdu,
+        vlan_limit: Some(tags(settings.vlan_limit)),
         ..Learning::default()
     };
     learning.stations.max = settings.stations_max;

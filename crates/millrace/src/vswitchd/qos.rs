@@ -61,9 +61,6 @@ fn policer(qos: &QosSettings) -> Result<QueuesConfig, String> {
             .map_err(|_| format!("egress-policer: {key}={text} is no number of bytes"))
     };
     let (rate, burst) = (number("cir")?, number("cbs")?);
-    if qos.others.contains_key("eir") && number("eir")? > 0 {
-        return Err("egress-policer: eir: there is one rate, cir".to_owned());
-    }
     let first = QueueConfig { limit: 1, ..QueueConfig::new(0) };
     Ok(QueuesConfig {
         max_bps: Some(rate.saturating_mul(8)),
@@ -174,7 +171,8 @@ mod tests {
         assert_eq!((config.max_bps, config.burst_bytes), (Some(1_000_000), Some(2048)));
         assert_eq!(config.queues[0].limit, 1);
         policer.others.insert("eir".to_owned(), "1".to_owned());
-        assert!(queues(Some(&policer)).unwrap_err().contains("there is one rate"));
+        // It is told in the port's row, and the policer is there.
+        assert_eq!(queues(Some(&policer)).unwrap().max_bps, Some(1_000_000));
     }
 
     #[test]

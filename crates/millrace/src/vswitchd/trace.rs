@@ -7,6 +7,7 @@
 use super::flows;
 use control::bridges::Bridge;
 use interp::trace::{Event, Kind};
+use ir::DropReason;
 use of_pipeline::flow_table::FlowKey;
 use std::fmt::Write as _;
 use switch::trace::Traced;
@@ -61,6 +62,9 @@ fn normal(events: &[Event]) -> Option<&'static str> {
                 Some(_) => "forwarding to learned port",
                 None => "no learned MAC for destination, flooding",
             });
+        }
+        if event.kind == Kind::Drop && event.text.contains(DropReason::BondMember.word()) {
+            found = Some("bonding refused admissibility, dropping");
         }
         found = found.or_else(|| normal(&event.children));
     }
@@ -150,7 +154,8 @@ fn untagged(frame: &[u8]) -> Vec<u8> {
 fn datapath_actions(bytes: &[u8], traced: &Traced, number: impl Fn(u32) -> u32) -> String {
     let (mut has, mut body) = (tags(bytes), untagged(bytes));
     let (mut words, mut priority) = (Vec::new(), 0);
-    for ((port, frame), queue) in traced.outputs.iter().zip(&traced.queues) {
+    let sent = traced.outputs.iter().zip(&traced.queues).zip(&traced.cuts);
+    for (((port, frame), queue), cut) in sent {
         if std::mem::replace(&mut priority, *queue) != *queue {
             let shown = if *queue == 0 { "0".to_owned() } else { format!("{queue:#x}") };
             words.push(format!("set(skb_priority({shown}))"));
@@ -163,11 +168,18 @@ fn datapath_actions(bytes: &[u8], traced: &Traced, number: impl Fn(u32) -> u32) 
             let (vid, pcp) = (control & 0xfff, control >> 13);
             words.push(format!("push_vlan({tpid}vid={vid},pcp={pcp})"));
         }
-        if new != body {
+        // What was cut off is as it was before.
+        let cut_short = cut.is_some_and(|most| frame.len() == most as usize);
+        let same = new == body || cut_short && body.starts_with(&new);
+        if !same {
             words.push(format!("set({})", wire::summary(frame)));
         }
+        words.extend(cut.map(|most| format!("trunc({most})")));
         words.push(number(*port).to_string());
-        (has, body) = (wanted, new);
+        has = wanted;
+        if !same {
+            body = new;
+        }
     }
     for (reason, _) in &traced.punts {
         words.push(format!("userspace(controller(reason={}))", reason.word()));
@@ -204,7 +216,8 @@ pub(super) fn show(
         writer.line(STEP, &format!(" >> dropped at port {}: {word}", number(*port)));
     }
     let sent = std::mem::take(&mut traced.outputs).into_iter().zip(traced.queues);
-    (traced.outputs, traced.queues) = sent.filter(|((port, _), _)| sends(*port)).unzip();
+    let sent = sent.zip(traced.cuts).filter(|(((port, _), _), _)| sends(*port));
+    ((traced.outputs, traced.queues), traced.cuts) = sent.unzip();
     let last = traced.outputs.last().filter(|(_, frame)| frame.as_slice() != bytes);
     let finally = last.map_or("unchanged".to_owned(), |(_, frame)| wire::summary(frame));
     let actions = datapath_actions(bytes, &traced, number);
@@ -240,12 +253,23 @@ mod tests {
         queues: Vec<u32>,
         punts: Vec<(PuntReason, Vec<u8>)>,
     ) -> String {
+        let cuts = vec![None; outputs.len()];
+        told(outputs, queues, cuts, punts)
+    }
+
+    fn told(
+        outputs: Vec<(u32, Vec<u8>)>,
+        queues: Vec<u32>,
+        cuts: Vec<Option<u32>>,
+        punts: Vec<(PuntReason, Vec<u8>)>,
+    ) -> String {
         let traced = Traced {
             version: 1,
             verdict: Verdict::Forward,
             trace: Default::default(),
             outputs,
             queues,
+            cuts,
             punts,
             not_called: Vec::new(),
         };
@@ -275,6 +299,22 @@ mod tests {
         let wanted =
             "set(skb_priority(0x1)),1,2,set(skb_priority(0x12)),3,set(skb_priority(0)),4,5";
         assert_eq!(told, wanted);
+    }
+
+    #[test]
+    fn what_is_cut_is_told_before_its_output_alone() {
+        let tagged = frame(&[(0x8100, 10)], 7);
+        let plain = frame(&[], 7);
+        let outputs = vec![
+            (1, tagged[..40].to_vec()),
+            (2, tagged.clone()),
+            (3, plain[..20].to_vec()),
+            (4, plain),
+            (5, tagged),
+        ];
+        let cuts = vec![Some(40), None, Some(20), None, Some(100)];
+        let wanted = "trunc(40),1,2,pop_vlan,trunc(20),3,4,push_vlan(vid=10,pcp=0),trunc(100),5";
+        assert_eq!(told(outputs, vec![0; 5], cuts, Vec::new()), wanted);
     }
 
     #[test]

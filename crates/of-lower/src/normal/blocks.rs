@@ -53,7 +53,7 @@ impl NormalBlocks {
         extras: &Extras,
         tail: bool,
     ) -> NormalBlocks {
-        let vlans = extras.tags().is_some();
+        let vlans = extras.has_vlans();
         let first = b.block(name);
         let mut more = |what: &str| b.block(&format!("{name}_{what}"));
         let copied = (vlans && tail).then(|| more("copied"));

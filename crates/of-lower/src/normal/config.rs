@@ -1,6 +1,7 @@
 //! What NORMAL and mirrors are told of ports: VLAN modes, and what is copied where.
 
 use super::port_set::PortSet;
+use crate::headers::VLAN_PARSED;
 use ir::BinaryOp;
 use ir::Expr;
 use std::sync::Arc;
@@ -357,8 +358,11 @@ pub struct Bonding {
 pub struct Extras {
     /// The first egress table.
     pub first_egress: Option<u8>,
-    /// NORMAL follows the VLAN modes of ports, and looks at so many tags: one or two.
-    pub vlan_tags: Option<u8>,
+    /// VLAN tags that the parser takes, one or more; what is behind them is payload. None for
+    /// [`VLAN_PARSED`](crate::headers::VLAN_PARSED).
+    pub vlan_limit: Option<u8>,
+    /// NORMAL follows the VLAN modes of ports.
+    pub vlans: bool,
     /// Mirrors, [`MIRRORS_MAX`] at most.
     pub mirrors: Arc<[Mirror]>,
     /// Ports that exchange no packets.
@@ -372,18 +376,17 @@ pub struct Extras {
 }
 
 impl Extras {
-    /// NORMAL looks at so many tags, if it asks for the port's VLANs; it does beside mirrors, whose ports are theirs
-    /// alone.
-    pub fn tags(&self) -> Option<u8> {
-        match self.vlan_tags {
-            None if !self.mirrors.is_empty()
-                || !self.flood_vlans.is_empty()
-                || self.bonds.is_some() =>
-            {
-                Some(2)
-            }
-            tags => tags,
-        }
+    /// NORMAL asks for the port's VLANs; it does beside mirrors, too, whose ports are theirs alone.
+    pub fn has_vlans(&self) -> bool {
+        self.vlans
+            || !self.mirrors.is_empty()
+            || !self.flood_vlans.is_empty()
+            || self.bonds.is_some()
+    }
+
+    /// VLAN tags that the parser takes.
+    pub(crate) fn vlan_parsed(&self) -> u32 {
+        self.vlan_limit.map_or(VLAN_PARSED, |limit| u32::from(limit).clamp(1, VLAN_PARSED))
     }
 }
 

@@ -39,7 +39,7 @@ impl VlanIds {
         learn: Op,
     ) -> VlanIds {
         let bonds = BondIds::declare(b, h, learn);
-        let vlans = extras.tags().is_some();
+        let vlans = extras.has_vlans();
         let mut action = |name: &str, params: &[(&str, u32)], body: &dyn Fn() -> Vec<Op>| {
             let body = if vlans { body() } else { Vec::new() };
             b.action(name, params, body)
@@ -141,14 +141,6 @@ impl VlanIds {
             |name: &str, expr: Expr, kind, width| Key { name: name.into(), expr, kind, width };
         let vid = || Expr::Field(h.vlan_vid);
         let inner = Expr::Field(Headers::nth(h.vlan_vid, 1));
-        // Where one tag is looked at, that and a tunnel's are.
-        let inner = match h.vlan_tags {
-            1 => {
-                let none = Box::new(Expr::int(0, 12));
-                Expr::Mux(Box::new(Expr::meta(h.tag_pushed)), Box::new(inner), none)
-            }
-            _ => inner,
-        };
         let by_port = vec![
             key("in_port", h.in_port(), MatchKind::Exact, 32),
             key("vlan", vid(), MatchKind::Ternary, 12),
@@ -170,7 +162,7 @@ impl VlanIds {
                     counters: false,
                 })
             };
-        if extras.tags().is_some() {
+        if extras.has_vlans() {
             let mut actions = vec![self.not_allowed, self.mirror_port];
             actions.extend(self.comes);
             self.normal_in = Some(table(b, "normal_in", &by_port, actions, self.known));

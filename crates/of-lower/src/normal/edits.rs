@@ -31,25 +31,17 @@ pub enum In {
 pub(super) fn incoming(h: &Headers, kind: In, vlan: Expr, ether_type: Expr) -> Vec<Op> {
     let mut ops = match kind {
         In::Tunnel => {
-            let tag = Op::Assign(FieldRef::Meta(h.tag_pushed), Expr::Valid(h.vlan_0));
-            let mut ops = vec![tag];
-            ops.extend(push_vlan(h, ether_type));
+            let mut ops = push_vlan(h, ether_type);
             ops.push(Op::Assign(h.vlan_pcp, Expr::int(0, 3)));
             ops
         }
         In::Native => vec![ensure_vlan(h)],
         In::Access => {
-            let mut ops = Vec::new();
-            if h.vlan_tags > 1 {
-                // Of tags that have no VLAN in front of them nothing is left.
-                let inner = HeaderId(h.vlan_0.0 + 1);
-                let priority = Headers::nth(h.vlan_pcp, 1);
-                let one =
-                    vec![Op::Assign(priority, Expr::Field(h.vlan_pcp)), Op::PopFront(h.vlan, 1)];
-                ops.push(when(Expr::Valid(inner), one));
-            }
-            ops.push(ensure_vlan(h));
-            ops
+            // Of tags that have no VLAN in front of them nothing is left.
+            let inner = HeaderId(h.vlan_0.0 + 1);
+            let priority = Headers::nth(h.vlan_pcp, 1);
+            let one = vec![Op::Assign(priority, Expr::Field(h.vlan_pcp)), Op::PopFront(h.vlan, 1)];
+            vec![when(Expr::Valid(inner), one), ensure_vlan(h)]
         }
     };
     ops.push(Op::Assign(h.vlan_vid, vlan));
@@ -94,37 +86,21 @@ pub(super) fn note_priority(h: &Headers) -> Op {
 
 /// The tags of a packet's VLAN become those that it leaves with; `own` is the port's own VLAN, 12 bits.
 pub(super) fn outgoing(h: &Headers, out: Out, priority: PriorityTags, own: &Expr) -> Vec<Op> {
-    let popped = || match (h.vlan_tags, out) {
-        // What is behind the tags that are looked at is no tag.
-        (_, Out::Access) => untagged(h, priority),
-        (1, _) => vec![Op::If {
-            condition: Expr::meta(h.tag_pushed),
-            then: tagged(h, priority),
-            or_else: untagged(h, priority),
-        }],
-        _ => tagged(h, priority),
-    };
-    let mut ops = match out {
+    let mut ops = pop_vlan(h);
+    match out {
         Out::Trunk => return tagged(h, priority),
-        Out::Access if h.vlan_tags > 1 => {
-            let mut ops = pop_vlan(h);
-            ops.extend(pop_vlan(h));
-            ops
-        }
+        // A VLAN is told by two tags at most: what is behind them is no tag.
         Out::Access => {
-            let mut ops = pop_vlan(h);
-            ops.push(when(Expr::meta(h.tag_pushed), pop_vlan(h)));
-            ops
+            ops.extend(pop_vlan(h));
+            ops.extend(untagged(h, priority));
         }
         Out::Native => {
-            let mut then = pop_vlan(h);
-            then.extend(popped());
+            ops.extend(tagged(h, priority));
             let condition = Expr::Field(h.vlan_vid).eq(own.clone());
-            return vec![Op::If { condition, then, or_else: tagged(h, priority) }];
+            return vec![Op::If { condition, then: ops, or_else: tagged(h, priority) }];
         }
-        Out::Tunnel => pop_vlan(h),
-    };
-    ops.extend(popped());
+        Out::Tunnel => ops.extend(tagged(h, priority)),
+    }
     ops
 }
 

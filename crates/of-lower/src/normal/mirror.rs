@@ -1,8 +1,8 @@
 //! Mirrors in the program: what of a packet's outputs is copied, and how.
 //!
 //! A packet is mirrored once to each place (`of.mirrored`, a bit for each mirror). What is selected as it comes in is
-//! copied before the first table ([`super::ids::VlanIds::mirror_src`]); what is selected as it leaves, before that
-//! output. A group of ports makes a copy for each, of which none knows of the others: so FLOOD, ALL and NORMAL's
+//! copied before the first table ([`super::ids::VlanIds::mirror_src`]); what is selected as it leaves, behind that
+//! output. NORMAL gives a packet the tags of its port last, so its copies come before. A group of ports makes a copy for each, of which none knows of the others: so FLOOD, ALL and NORMAL's
 //! flooding say beforehand which mirrors see one of them.
 
 use super::config::{Mirror, MirrorTo, Reach, Reaches, VlanSet};

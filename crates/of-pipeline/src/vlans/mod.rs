@@ -24,6 +24,7 @@ mod wanted;
 
 use bonds::{BONDS_MAX, BondConfig, Hashes};
 use ir::{CounterId, GroupId};
+use of_lower::headers::VLAN_PARSED;
 use of_lower::normal::config::{Extras, MIRRORS_MAX, PortVlans, VlanSet};
 use of_lower::normal::port_set::{BLOCKS_MAX, PortSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,12 +32,15 @@ use wanted::{Group, Row};
 
 /// A station is forgotten after so long without a packet from it, in seconds (IEEE 802.1Q §8.8.3).
 pub const AGEING_S: u16 = 300;
+/// So many stations are remembered where nothing is said.
+pub const STATIONS: u32 = 1 << 14;
 
 /// What NORMAL and mirrors are told.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NormalConfig {
-    /// Tags of a packet that VLANs are told by: 1, or 2 (Open vSwitch's `vlan-limit`).
-    pub vlan_tags: u8,
+    /// VLAN tags of a packet that are parsed (Open vSwitch's `vlan-limit`): what is behind them is payload. None for
+    /// [`VLAN_PARSED`]. NORMAL tells VLANs by two at most.
+    pub vlan_limit: Option<u8>,
     /// Ports that are no trunks of all VLANs.
     pub ports: BTreeMap<u32, PortVlans>,
     /// Mirrors, 32 at most.
@@ -56,30 +60,22 @@ pub struct NormalConfig {
 /// How many stations NORMAL remembers, and how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StationConfig {
-    /// So many at most; none for as many as the tables hold.
+    /// So many at most; none for [`STATIONS`].
     pub max: Option<u32>,
     /// So long after their last packet, in seconds.
     pub age_s: u16,
 }
 
-impl Default for StationConfig {
-    fn default() -> StationConfig {
-        StationConfig { max: None, age_s: AGEING_S }
+impl StationConfig {
+    /// How many are remembered, where the tables hold so many.
+    pub fn most(&self, capacity: u32) -> u32 {
+        self.max.unwrap_or(STATIONS.min(capacity))
     }
 }
 
-impl Default for NormalConfig {
-    fn default() -> NormalConfig {
-        NormalConfig {
-            vlan_tags: 2,
-            ports: BTreeMap::new(),
-            mirrors: Vec::new(),
-            protected: BTreeSet::new(),
-            flood_vlans: VlanSet::default(),
-            forwards_bpdu: false,
-            stations: StationConfig::default(),
-            bonds: Vec::new(),
-        }
+impl Default for StationConfig {
+    fn default() -> StationConfig {
+        StationConfig { max: None, age_s: AGEING_S }
     }
 }
 
@@ -128,8 +124,8 @@ pub enum NormalRefusal {
     /// A VLAN's number.
     #[error("VLAN {0} does not exist; they are 0 to 4095")]
     Vlan(u16),
-    /// Tags that are looked at.
-    #[error("{0} tags: 1 or 2 are looked at")]
+    /// Tags that are parsed.
+    #[error("vlan-limit {0}: 1 to {VLAN_PARSED} tags can be parsed")]
     Tags(u8),
     /// Numbers of protected ports are too scattered.
     #[error(
@@ -168,7 +164,7 @@ pub(crate) struct Vlans {
 impl NormalConfig {
     /// Nothing is configured.
     pub fn is_empty(&self) -> bool {
-        *self == NormalConfig { vlan_tags: self.vlan_tags, ..NormalConfig::default() }
+        *self == NormalConfig::default()
     }
 
     /// NORMAL asks for VLANs, so it has tables of its own.
@@ -201,8 +197,10 @@ impl NormalConfig {
         if self.stations.age_s == 0 {
             return Err(NormalRefusal::Age);
         }
-        if !matches!(self.vlan_tags, 1 | 2) {
-            return Err(NormalRefusal::Tags(self.vlan_tags));
+        if let Some(limit) = self.vlan_limit
+            && !(1..=VLAN_PARSED).contains(&u32::from(limit))
+        {
+            return Err(NormalRefusal::Tags(limit));
         }
         self.check_bonds()?;
         let own = |port: &PortVlans| match port.mode {

@@ -76,7 +76,8 @@ pub(super) fn extras(config: &NormalConfig, ports: &Ports, first_egress: Option<
     let mirrors = mirrors.collect();
     Extras {
         first_egress,
-        vlan_tags: config.has_tables().then_some(config.vlan_tags),
+        vlan_limit: config.vlan_limit,
+        vlans: config.has_tables(),
         mirrors,
         protected,
         flood_vlans: config.flood_vlans.clone(),

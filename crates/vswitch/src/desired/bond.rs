@@ -64,10 +64,8 @@ impl BondSettings {
             notes.add("bond-primary: only bonds of mode active-backup have one");
             settings.primary = None;
         }
-        for (key, is) in [("all-members-active", "true"), ("lb-output-action", "true")] {
-            if row.key("other_config", key) == Some(is) {
-                notes.add(format!("{key}: not done"));
-            }
+        if row.key("other_config", "lb-output-action") == Some("true") {
+            notes.add("lb-output-action: not done");
         }
         if settings.mode == Mode::BalanceTcp && settings.lacp == LacpMode::Off {
             notes.add(
@@ -84,7 +82,9 @@ fn bonding_keys(row: &Row) -> Vec<(String, String)> {
     let Some(Datum::Map(map)) = row.get("other_config") else { return Vec::new() };
     map.iter()
         .map(|(key, value)| (key.to_string(), value.to_string()))
-        .filter(|(key, _)| key.starts_with("bond-") || key.starts_with("lacp-"))
+        .filter(|(key, _)| {
+            key.starts_with("bond-") || key.starts_with("lacp-") || key == "all-members-active"
+        })
         .collect()
 }
 

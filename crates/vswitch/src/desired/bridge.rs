@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// So many addresses a bridge learns at most, whatever is asked for.
-pub const STATIONS_MAX: u32 = 16_384;
+pub const STATIONS_MAX: u32 = 1 << 20;
 /// Open vSwitch takes no less.
 const STATIONS_MIN: u32 = 10;
 
@@ -55,7 +55,7 @@ pub struct BridgeSettings {
     pub station_age_s: Option<u16>,
     /// NORMAL forwards frames to reserved addresses.
     pub forwards_bpdu: bool,
-    /// `Open_vSwitch other_config:vlan-limit`: so many tags are told VLANs by, 0 for as many as can be.
+    /// `Open_vSwitch other_config:vlan-limit`: so many tags are parsed, 0 for as many as can be.
     pub vlan_limit: u32,
     /// VLANs whose packets are flooded.
     pub flood_vlans: BTreeSet<u16>,

@@ -65,6 +65,11 @@ impl Mirror {
     }
 }
 
+/// Bytes of a copy, at most. Open vSwitch takes the largest number for no bound.
+fn length(bytes: i64) -> Option<u32> {
+    u32::try_from(bytes).ok().filter(|bytes| *bytes < 65_535)
+}
+
 fn settings(row: &Row, ports: &BTreeMap<String, Arc<Port>>) -> MirrorSettings {
     let name = |uuid: Uuid| {
         let port = ports.values().find(|port| port.uuid == Some(uuid))?;
@@ -79,6 +84,6 @@ fn settings(row: &Row, ports: &BTreeMap<String, Arc<Port>>) -> MirrorSettings {
         vlans: vlans(row, "select_vlan"),
         to_port: row.uuids("output_port").find_map(name),
         to_vlan: row.integer("output_vlan").and_then(|vlan| u16::try_from(vlan).ok()),
-        length_max: row.integer("snaplen").and_then(|length| u32::try_from(length).ok()),
+        length_max: row.integer("snaplen").and_then(length),
     }
 }

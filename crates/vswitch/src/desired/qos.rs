@@ -52,6 +52,10 @@ impl QosSettings {
             let pairs = map.iter().map(|(key, value)| (key.to_string(), value.to_string()));
             settings.others = pairs.filter(|(key, _)| key != "max-rate").collect();
         }
+        // Nor does Open vSwitch: its policer has one rate.
+        if kind == "egress-policer" && number::<u64>(row, "eir", "qos", notes).unwrap_or(0) > 0 {
+            notes.add("qos: egress-policer: eir is not done: there is one rate, cir");
+        }
         let Some(Datum::Map(queues)) = row.get("queues") else { return Some(settings) };
         for (id, uuid) in queues {
             let (Atom::Integer(id), Atom::Uuid(uuid)) = (id, uuid) else { continue };

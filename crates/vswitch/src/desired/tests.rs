@@ -68,9 +68,41 @@ fn room_for_addresses_has_bounds_that_are_told() {
     };
     // Open vSwitch takes less than ten as ten, without a word.
     assert_eq!(of("1"), (Some(10), None));
-    let (most, note) = of("100000");
+    let (most, note) = of("2000000");
     assert_eq!(most, Some(bridge::STATIONS_MAX));
-    assert_eq!(note.as_deref(), Some("mac-table-size 100000: 16384 addresses are the most"));
+    assert_eq!(note.as_deref(), Some("mac-table-size 2000000: 1048576 addresses are the most"));
+}
+
+#[test]
+fn one_tag_is_parsed_unless_the_limit_is_said() {
+    let of = |limit: Option<&str>| {
+        let mut all = with(json!({}), json!({}), json!({}));
+        if let Some(limit) = limit {
+            all[0].2["other_config"] = map(&[("vlan-limit", limit)]);
+        }
+        let bridge = read(&all);
+        (bridge.settings.vlan_limit, bridge.notes.line())
+    };
+    assert_eq!((of(None), of(Some("0")), of(Some("2"))), ((1, None), (0, None), (2, None)));
+    assert_eq!(of(Some("x")), (1, Some("vlan-limit is no number of tags".to_owned())));
+}
+
+#[test]
+fn a_second_rate_of_a_policer_is_told_and_the_longest_copies_are_whole() {
+    let length = |snaplen: u32| {
+        let mut all = with(json!({"mirrors": rows(&[5])}), json!({}), json!({}));
+        let mirror = json!({"name": "m", "select_all": true, "output_vlan": 7, "snaplen": snaplen});
+        all.push(("Mirror", 5, mirror));
+        read(&all).mirrors[0].settings.length_max
+    };
+    assert_eq!((length(100), length(65535)), (Some(100), None));
+    let mut all = with(json!({}), json!({"qos": rows(&[9])}), json!({}));
+    let rates = map(&[("cir", "1000"), ("cbs", "2000"), ("eir", "5")]);
+    all.push(("QoS", 9, json!({"type": "egress-policer", "other_config": rates})));
+    let port = read(&all).ports["p1"].clone();
+    assert!(port.settings.qos.is_some());
+    let note = port.notes.line().expect("a note");
+    assert!(note.contains("eir is not done: there is one rate, cir"), "{note}");
 }
 
 #[test]

@@ -106,8 +106,8 @@ fn asked(engine: EngineKind, step: usize) -> usize {
                 continue;
             }
             let mut parts = config.split(" | ");
-            let vlan_tags = parts.next().unwrap().parse().unwrap();
-            let mut config = NormalConfig { vlan_tags, ..NormalConfig::default() };
+            let vlan_limit = Some(parts.next().unwrap().parse().unwrap());
+            let mut config = NormalConfig { vlan_limit, ..NormalConfig::default() };
             let mut known = "";
             for part in parts {
                 match part.split_once(' ').unwrap() {

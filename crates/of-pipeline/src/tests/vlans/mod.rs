@@ -2,6 +2,7 @@
 //! controller's entries do beside them.
 
 mod answers;
+mod limit;
 mod model;
 
 use super::bed::*;
@@ -86,7 +87,7 @@ impl Random {
             _ => VlanSet::default(),
         };
         NormalConfig {
-            vlan_tags: 1 + self.below(2) as u8,
+            vlan_limit: self.one(&[Some(1), Some(2), Some(3), None]),
             ports,
             mirrors,
             protected,

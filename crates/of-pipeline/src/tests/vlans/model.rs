@@ -111,7 +111,7 @@ pub(super) fn normal(
     known: impl Fn(u16) -> Option<u32>,
 ) -> BTreeMap<u32, Vec<Tagged>> {
     let mut out: BTreeMap<u32, Vec<Tagged>> = BTreeMap::new();
-    let limit = config.vlan_tags;
+    let limit = config.vlan_limit.map_or(2, |limit| limit.min(2));
     let of = |port: u32| config.ports.get(&port);
     let priority = |tags: &[Tag]| tags.first().map_or(0, |tag| tag.2);
     let withheld =
