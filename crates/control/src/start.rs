@@ -1,6 +1,11 @@
 //! What is to be said when a switch is ready: that nothing is programmed, who may connect.
 
-use of_channel::{FailMode, Listen};
+use crate::config::Config;
+use crate::failure::Failure;
+use of_channel::{FailMode, Listen, TlsFiles};
+use rustls::ServerConfig;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use switch::Switch;
 
 /// Who could program the switch.
@@ -47,6 +52,23 @@ pub(crate) fn open(listeners: &[Listen]) -> impl Iterator<Item = &Listen> {
     listeners
         .iter()
         .filter(|l| matches!(l, Listen::Tcp { address, .. } if address.is_unspecified()))
+}
+
+/// TLS for a server of gRPC at an address, if there is any; says what is to be said where there is none.
+pub(crate) fn tls(
+    config: &Config,
+    address: SocketAddr,
+) -> Result<Option<Arc<ServerConfig>>, Failure> {
+    let tls = config.channel.tls.as_ref().map(TlsFiles::server).transpose();
+    let tls = tls.map_err(Failure::bad)?;
+    if tls.is_none() && address.ip().is_unspecified() {
+        tracing::warn!(
+            %address,
+            "whoever reaches this machine may program the switch; name an address, or use TLS by \
+             --private-key, --certificate and --ca-cert"
+        );
+    }
+    Ok(tls)
 }
 
 /// Says what is to be said of listeners.

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`Switch`] | the façade: transactions, barriers, counters, injection |
 //! | [`ports`] | ports by number: adding, removing, link changes, statistics |
+//! | `events` | what happens to ports, for the client and for followers |
 //! | [`changes`] | what clients change, told in lines and sums |
 //! | [`expiry`] | idle and hard timeouts of entries |
 //! | [`tracing`](trace) | what would happen to a packet, step by step |
@@ -20,6 +21,7 @@
 //! single updates costs one publication per interval.
 
 pub mod changes;
+mod events;
 pub mod expiry;
 mod monitor;
 pub mod ports;
@@ -40,6 +42,7 @@ pub use datapath::queues;
 pub use datapath::repeats::{Forgotten, Place};
 pub use datapath::tally::{Counted, Ran};
 pub use datapath::worker::Injection;
+pub use events::PortFollower;
 pub use expiry::{Expired, Reason};
 pub use ir::TableId;
 pub use ports::{PortConfig, PortError, PortEvent, PortView};

@@ -83,17 +83,21 @@ impl Switch {
             rx[worker].push(port.rx_queue(queue)?);
         }
         let tx = (0..workers).map(|_| port.tx_queue()).collect::<Result<Vec<_>, _>>()?;
-        let link = port.link();
-        let slot = Slot {
+        let (link, now_ns) = (port.link(), self.now_ns());
+        let mut slot = Slot {
             number,
             port,
             shared: shared.clone(),
             link,
             config: PortConfig::default(),
-            since_ns: self.now_ns(),
+            since_ns: now_ns,
+            // As it begins is no change.
+            was_up: link.is_up(),
+            changed_ns: now_ns,
+            transitions: 0,
             held: false,
         };
-        slot.set_flags();
+        slot.set_flags(now_ns);
         let view = slot.view();
         slots.push(slot);
         slots.sort_by_key(|s| s.number);
@@ -191,7 +195,8 @@ impl Switch {
         let shared = Arc::new(PortShared::new(to, &slot.shared.name, 0, workers.len()));
         let old = std::mem::replace(&mut slot.shared, shared.clone());
         (slot.number, slot.since_ns) = (to, self.now_ns());
-        slot.set_flags();
+        (slot.changed_ns, slot.transitions) = (slot.since_ns, 0);
+        slot.set_flags(self.now_ns());
         let view = slot.view();
         slots.sort_by_key(|s| s.number);
         self.inner.change_ports(|table| {
@@ -226,7 +231,7 @@ impl Switch {
         }
         slot.config = config;
         slot.link = slot.port.link();
-        slot.set_flags();
+        slot.set_flags(self.now_ns());
         let view = slot.view();
         self.inner.port_event(PortEvent::Modified(view));
         Ok(())
@@ -238,7 +243,7 @@ impl Switch {
         let slot =
             slots.iter_mut().find(|s| s.number == number).ok_or(PortError::Unknown(number))?;
         if std::mem::replace(&mut slot.held, held) != held {
-            slot.set_flags();
+            slot.set_flags(self.now_ns());
             self.inner.port_event(PortEvent::Modified(slot.view()));
         }
         Ok(())
@@ -251,7 +256,7 @@ impl Switch {
             slots.iter_mut().find(|s| s.number == number).ok_or(PortError::Unknown(number))?;
         slot.port.set_link(wanted)?;
         slot.link = slot.port.link();
-        slot.set_flags();
+        slot.set_flags(self.now_ns());
         let view = slot.view();
         self.inner.port_event(PortEvent::Modified(view));
         Ok(())
@@ -400,7 +405,7 @@ impl Switch {
             return;
         }
         slot.link = link;
-        slot.set_flags();
+        slot.set_flags(self.now_ns());
         tracing::info!(port = %slot.shared.name, number = slot.number, up = link.is_up(),
             present = link.present, "link changed");
         self.inner.port_event(PortEvent::Modified(slot.view()));

@@ -21,14 +21,20 @@ pub struct PortConfig {
 pub struct PortView {
     /// Its number.
     pub number: u32,
-    /// What it is.
+    /// What it is, under the name that it has in the switch.
     pub info: PortInfo,
+    /// The name of what is behind it, such as an interface.
+    pub device: String,
     /// Its link.
     pub link: LinkState,
     /// What clients configured.
     pub config: PortConfig,
     /// When it was added, in nanoseconds of the switch's clock.
     pub since_ns: u64,
+    /// When it last came up or went down, in nanoseconds of the switch's clock.
+    pub changed_ns: u64,
+    /// How often it came up or went down since it was added.
+    pub transitions: u64,
     /// Somebody says that it is not to be used, whatever its link is, such as a bond whose partner is not there.
     pub held: bool,
 }
@@ -108,6 +114,10 @@ pub(crate) struct Slot {
     pub(crate) link: LinkState,
     pub(crate) config: PortConfig,
     pub(crate) since_ns: u64,
+    /// Whether it was up when its flags were last set, since when, and how often that changed.
+    pub(crate) was_up: bool,
+    pub(crate) changed_ns: u64,
+    pub(crate) transitions: u64,
     pub(crate) held: bool,
 }
 
@@ -117,15 +127,23 @@ impl Slot {
         PortView {
             number: self.number,
             info,
+            device: self.port.info().name.clone(),
             link: self.link,
             config: self.config,
             since_ns: self.since_ns,
+            changed_ns: self.changed_ns,
+            transitions: self.transitions,
             held: self.held,
         }
     }
 
-    pub(crate) fn set_flags(&self) {
-        self.shared.set_flag(PortFlags::UP, self.link.is_up() && !self.config.down);
+    /// Tells workers what it is, and notes whether it has come up or gone down.
+    pub(crate) fn set_flags(&mut self, now_ns: u64) {
+        let is_up = self.link.is_up() && !self.config.down;
+        if std::mem::replace(&mut self.was_up, is_up) != is_up {
+            (self.changed_ns, self.transitions) = (now_ns, self.transitions + 1);
+        }
+        self.shared.set_flag(PortFlags::UP, is_up);
         self.shared.set_flag(PortFlags::NO_RECEIVE, self.config.no_receive || self.config.down);
         self.shared.set_flag(PortFlags::NO_FORWARD, self.config.no_forward);
         self.shared.set_flag(PortFlags::HELD, self.held);

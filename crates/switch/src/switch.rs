@@ -14,6 +14,7 @@
 mod counts;
 
 use crate::changes::Changes;
+use crate::events::{PortEvents, PortFollower};
 use crate::expiry::{Expired, Expiry};
 use crate::signals::Signals;
 use crate::signs::{Beats, LONG, Pulse, Sign};
@@ -21,7 +22,6 @@ use crate::slot::{PortEvent, Slot};
 use crate::start::StartError;
 use crate::traffic::Traffic;
 use crate::workers::Workers;
-use crossbeam_channel::TrySendError;
 use datapath::capture::{self, Captured, Filter};
 use datapath::compiled::{self, JitEngine};
 use datapath::engine::{Engine, Scratch, TableExplanation};
@@ -49,8 +49,6 @@ pub const PUBLISH_INTERVAL: Duration = Duration::from_millis(2);
 const COUNTERS_MAX: u32 = 1 << 24;
 /// Injected packets that wait for their worker; more make [`Switch::inject`] wait.
 const INJECTED_MAX: u64 = 4096;
-/// Port events that wait for a client; more push the oldest ones out.
-const EVENTS_MAX: usize = 65_536;
 /// Name and number of the control side as a port of its own, which only counts.
 const CONTROL: (u32, &str) = (0xffff_fffd, "control");
 /// Links are asked for at least so often.
@@ -143,7 +141,7 @@ pub(crate) struct Inner {
     injected: Arc<PortShared>,
     /// Counters of ports that are gone.
     departed: Mutex<PortCounters>,
-    events: (crossbeam_channel::Sender<PortEvent>, crossbeam_channel::Receiver<PortEvent>),
+    events: PortEvents,
     /// The threads of the workers.
     pub(crate) threads: Workers,
     /// They are this switch's own, and end with it.
@@ -222,22 +220,7 @@ impl Inner {
 
     /// To be called with the slots locked, so that events come in the order of what they tell.
     pub(crate) fn port_event(&self, event: PortEvent) {
-        let mut event = Some(event);
-        while let Some(waiting) = event.take() {
-            match self.events.0.try_send(waiting) {
-                // The receiver lives as long as we do.
-                Ok(()) | Err(TrySendError::Disconnected(_)) => {}
-                Err(TrySendError::Full(waiting)) => {
-                    event = Some(waiting);
-                    if let Ok(lost) = self.events.1.try_recv() {
-                        tracing::warn!(
-                            ?lost,
-                            "nobody takes port events; the oldest one is dropped"
-                        );
-                    }
-                }
-            }
-        }
+        self.events.push(event);
     }
 
     /// Waits until the workers have obeyed all that they were told before the call.
@@ -435,7 +418,7 @@ impl Switch {
             punts,
             injected,
             departed: Mutex::default(),
-            events: crossbeam_channel::bounded(EVENTS_MAX),
+            events: PortEvents::new(),
             threads,
             owns_threads,
             validation: Mutex::default(),
@@ -837,7 +820,7 @@ impl Switch {
     /// Waits, at most so long, until a punted packet, a digest or a port event is there.
     pub fn wait(&self, timeout: Duration) {
         let mut select = crossbeam_channel::Select::new();
-        select.recv(&self.inner.events.1);
+        select.recv(self.inner.events.queue());
         select.recv(self.inner.punts.bell());
         // Timed out is an answer, too.
         let _ = select.ready_timeout(timeout);
@@ -845,12 +828,17 @@ impl Switch {
 
     /// The next port event, waiting for it at most so long.
     pub fn next_port_event(&self, timeout: Duration) -> Option<PortEvent> {
-        self.inner.events.1.recv_timeout(timeout).ok()
+        self.inner.events.queue().recv_timeout(timeout).ok()
+    }
+
+    /// Who hears of every port from now on, beside who takes [events](Self::next_port_event).
+    pub fn follow_ports(&self) -> PortFollower {
+        self.inner.events.follow()
     }
 
     /// The next port event, if one is there.
     pub fn try_port_event(&self) -> Option<PortEvent> {
-        self.inner.events.1.try_recv().ok()
+        self.inner.events.queue().try_recv().ok()
     }
 
     /// Stops forwarding, after what workers have in hand, and waits for that; also for the end of the workers, unless others

@@ -248,6 +248,40 @@ fn a_link_that_changes_is_noticed_and_told() {
 }
 
 #[test]
+fn a_follower_hears_of_ports_beside_who_takes_events() {
+    let net = Net::new(1, 2);
+    let follower = net.switch.follow_ports();
+    while net.switch.try_port_event().is_some() {}
+    let added = net.switch.port(2).unwrap();
+    assert_eq!((added.transitions, added.changed_ns, &*added.device), (0, added.since_ns, "p2"));
+    let next = || follower.next(Duration::from_secs(60)).unwrap();
+    for (turn, down) in [(1, true), (2, false)] {
+        let config = PortConfig { down, ..PortConfig::default() };
+        net.switch.configure_port(2, config).unwrap();
+        let PortEvent::Modified(view) = next() else { panic!("it is told") };
+        assert_eq!((view.number, view.is_up(), view.transitions), (2, !down, turn));
+        assert!(view.changed_ns > added.since_ns);
+        assert!(net.switch.try_port_event().is_some());
+    }
+    // What is no change of its state leaves the time of the last one.
+    let before = net.switch.port(2).unwrap();
+    let config = PortConfig { no_forward: true, ..PortConfig::default() };
+    net.switch.configure_port(2, config).unwrap();
+    let PortEvent::Modified(view) = next() else { panic!("it is told") };
+    assert_eq!((view.changed_ns, view.transitions), (before.changed_ns, 2));
+    net.switch.remove_port(2).unwrap();
+    assert!(matches!(next(), PortEvent::Removed(view) if view.number == 2));
+    assert_eq!(follower.lost(), 0);
+    // One that does not read loses its own, and is told how many.
+    for turn in 0..10_000 {
+        let config = PortConfig { down: turn % 2 == 0, ..PortConfig::default() };
+        net.switch.configure_port(1, config).unwrap();
+        assert!(net.switch.try_port_event().is_some());
+    }
+    assert_eq!(follower.lost(), 10_000 - 4096);
+}
+
+#[test]
 fn a_port_removed_while_its_worker_sleeps_is_closed_at_once() {
     let net = Net::new(1, 1);
     for _ in 0..20 {

@@ -2,7 +2,10 @@
 //! themselves, which add to its lists and override its values.
 
 pub mod diff;
+mod remote;
 mod setup;
+
+pub(crate) use remote::P4Runtime;
 
 use crate::bonds::Bond;
 use crate::bridges::config::{BridgeConfig, DEFAULT_NAME, Defaults, PortConfig};
@@ -101,6 +104,9 @@ pub struct Options {
     /// P4Runtime's id of this switch; 0 is meant for it, too [default: 1]
     #[arg(long, value_name = "N", value_parser = |text: &str| bounds::DEVICE_ID.parse(text))]
     pub device_id: Option<u64>,
+    /// Serve gNMI there, as --p4runtime does at its address: the ports as OpenConfig interfaces
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    pub gnmi: Option<String>,
     /// Worker threads [default: 1]
     #[arg(long, value_name = "N", value_parser = |text: &str| bounds::WORKERS.parse(text))]
     pub workers: Option<u64>,
@@ -243,6 +249,7 @@ pub(crate) struct File {
     p4runtime: Option<String>,
     cpu_port: Option<i64>,
     device_id: Option<i64>,
+    gnmi: Option<String>,
     workers: Option<i64>,
     cpus: Option<String>,
     #[serde(default)]
@@ -368,23 +375,9 @@ const WATCHDOG_MIN: u64 = 5;
 /// Packets a second that a port can be told to give, at most.
 const RX_RATE_MAX: u64 = 10_000_000_000;
 
-/// The port of P4Runtime, by IANA.
-const P4RUNTIME_PORT: u16 = 9559;
-
 /// So many seconds; none if 0.
 fn some_seconds(seconds: u64) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
-}
-
-/// The P4Runtime server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct P4Runtime {
-    /// Where it listens.
-    pub(crate) address: SocketAddr,
-    /// The port of packets from and to clients.
-    pub(crate) cpu_port: u32,
-    /// The switch's id.
-    pub(crate) device_id: u64,
 }
 
 /// Everything `run` needs to know, checked.
@@ -410,6 +403,8 @@ pub(crate) struct Config {
     pub(crate) entries: Option<PathBuf>,
     /// Where P4Runtime is served.
     pub(crate) p4_runtime: Option<P4Runtime>,
+    /// Where gNMI is served.
+    pub(crate) gnmi: Option<SocketAddr>,
     /// Worker threads.
     pub(crate) workers: usize,
     /// Their processors.
@@ -512,7 +507,8 @@ impl Config {
             a.extend(b);
             a
         };
-        let p4_runtime = p4_runtime(&options, &file)?;
+        let p4_runtime = remote::p4_runtime(&options, &file)?;
+        let gnmi = remote::gnmi(&options, &file)?;
         let (p4, entries) = (options.p4.or(file.p4), options.entries.or(file.entries));
         if entries.is_some() && p4.is_none() {
             return Err(Failure::usage("--entries are of a P4 program: name it with --p4"));
@@ -702,6 +698,7 @@ impl Config {
             p4,
             entries,
             p4_runtime,
+            gnmi,
             workers,
             cpus: options.cpus.or(file.cpus).map_or(Ok(Vec::new()), |s| cpus(&s))?,
             rx_workers,
@@ -730,29 +727,6 @@ impl Config {
             validate: validate(options.validate.or(file.validate))?,
         })
     }
-}
-
-/// What is said of P4Runtime.
-fn p4_runtime(options: &Options, file: &File) -> Result<Option<P4Runtime>, Failure> {
-    let cpu_port = bounds::CPU_PORT.pick(options.cpu_port, file.cpu_port)?;
-    let device_id = bounds::DEVICE_ID.pick(options.device_id, file.device_id)?;
-    let Some(text) = options.p4runtime.as_ref().or(file.p4runtime.as_ref()) else {
-        return match (cpu_port, device_id) {
-            (None, None) => Ok(None),
-            _ => Err(Failure::usage("--cpu-port and --device-id are of --p4runtime: give it, too")),
-        };
-    };
-    let alone = || text.parse().ok().map(|ip| SocketAddr::new(ip, P4RUNTIME_PORT));
-    let address = text.parse().ok().or_else(alone).ok_or_else(|| {
-        Failure::Usage(format!(
-            "--p4runtime {text}: an address and a port were expected, as in 127.0.0.1:9559"
-        ))
-    })?;
-    Ok(Some(P4Runtime {
-        address,
-        cpu_port: cpu_port.map_or(510, |n| n as u32),
-        device_id: device_id.unwrap_or(1),
-    }))
 }
 
 /// A receive queue and its worker, `PORT[:QUEUE]=WORKER`; queue 0 if none is named.
@@ -929,28 +903,6 @@ mod tests {
         assert_eq!(config.ports[1].number, Some(7));
         assert_eq!(config.datapath_id, Some(255));
         assert_eq!((config.workers, config.cpus), (2, vec![0, 2, 3]));
-    }
-
-    #[test]
-    fn p4runtime_has_a_port_a_cpu_port_and_an_id() {
-        let of = |address: &str, cpu_port, device_id| {
-            let p4runtime = Some(address.to_owned());
-            let options = Options { p4runtime, cpu_port, device_id, ..Options::default() };
-            Config::new(options).map(|c| c.p4_runtime.unwrap()).map_err(text)
-        };
-        let told = of("127.0.0.1", None, None).unwrap();
-        assert_eq!((told.address.port(), told.cpu_port, told.device_id), (9559, 510, 1));
-        let told = of("[::1]:7", Some(64), Some(3)).unwrap();
-        assert_eq!((told.address.port(), told.cpu_port, told.device_id), (7, 64, 3));
-        assert!(of("here", None, None).unwrap_err().contains("as in 127.0.0.1:9559"));
-        let alone = Config::new(Options { cpu_port: Some(1), ..Options::default() });
-        assert!(text(alone.unwrap_err()).contains("are of --p4runtime"));
-        let flows = Options {
-            p4runtime: Some("127.0.0.1".into()),
-            flows: vec!["x".into()],
-            ..Options::default()
-        };
-        assert!(text(Config::new(flows).unwrap_err()).contains("--p4runtime takes the place of"));
     }
 
     #[test]

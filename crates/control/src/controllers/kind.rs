@@ -21,6 +21,11 @@ pub(crate) struct Kind {
 pub(crate) type Joined = Result<Option<Arc<dyn Controller>>, Failure>;
 
 impl Kind {
+    /// For a kind that only joins.
+    pub(crate) fn brings_nothing<'a>(_: &'a Config, _: &Workers) -> BegunSwitch<'a> {
+        Ok(None)
+    }
+
     /// For a kind that only brings programs.
     pub(crate) fn joins_nobody(_: &Config, _: &Switch, _: &Controllers) -> Joined {
         Ok(None)

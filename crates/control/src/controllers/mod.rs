@@ -1,5 +1,6 @@
 //! The kinds of controllers: a file and a row each.
 
+mod gnmi;
 mod kind;
 pub mod openflow;
 pub mod p4;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use switch::{Switch, Workers};
 
 /// All kinds. The first that begins brings the switch's program.
-const ALL: &[Kind] = &[p4::KIND, openflow::KIND];
+const ALL: &[Kind] = &[p4::KIND, openflow::KIND, gnmi::KIND];
 
 /// Starts the switch that the configuration describes, on these workers.
 pub(crate) fn begin<'a>(

@@ -1,5 +1,6 @@
 //! A P4 program's control, by name and by P4Runtime.
 
+use super::gnmi;
 use super::kind::Kind;
 use crate::config::{Config, P4Runtime};
 use crate::controller::{Begun, Controller};
@@ -9,6 +10,7 @@ use crate::program::p4_file;
 use crate::start;
 use crate::sync::lock;
 use crate::takeover::running::Running;
+use grpc::Services;
 use p4_runtime::config::EMPTY;
 use p4_runtime::device::{Device, Options};
 use p4_runtime::server::Server;
@@ -123,16 +125,10 @@ fn serve(
     if let Some((info, text)) = started_with {
         device.started_with(&info, &text).map_err(|e| Failure::Bad(e.text))?;
     }
-    let tls = config.channel.tls.as_ref().map(of_channel::TlsFiles::server).transpose();
-    let tls = tls.map_err(Failure::bad)?;
-    if tls.is_none() && p4_runtime.address.ip().is_unspecified() {
-        tracing::warn!(
-            address = %p4_runtime.address,
-            "whoever reaches this machine may program the switch; name an address, or use TLS by \
-             --private-key, --certificate and --ca-cert"
-        );
-    }
-    Server::start(p4_runtime.address, tls, device).map_err(Failure::bad)
+    let tls = start::tls(config, p4_runtime.address)?;
+    // Where P4Runtime is, gNMI is, too.
+    let services = Services::default().with(gnmi::service(config, &switch)?);
+    Server::start(p4_runtime.address, tls, device, services).map_err(Failure::bad)
 }
 
 impl Begun for Program<'_> {

@@ -72,7 +72,8 @@ pub fn batch(updates: Vec<(v1::update::Type, v1::entity::Entity)>) -> v1::WriteR
 }
 
 pub fn serve(device: &Arc<Device>) -> Server {
-    Server::start("127.0.0.1:0".parse().unwrap(), None, device.clone()).unwrap()
+    let services = grpc::Services::default();
+    Server::start("127.0.0.1:0".parse().unwrap(), None, device.clone(), services).unwrap()
 }
 
 impl Bed {

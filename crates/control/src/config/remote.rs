@@ -1,0 +1,105 @@
+//! Where clients of gRPC come: P4Runtime and gNMI.
+
+use super::{File, Options};
+use crate::bounds;
+use crate::failure::Failure;
+use std::net::SocketAddr;
+
+/// The port of P4Runtime, by IANA.
+const P4RUNTIME_PORT: u16 = 9559;
+/// The port of gNMI, by IANA.
+const GNMI_PORT: u16 = 9339;
+
+/// The P4Runtime server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct P4Runtime {
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    /// The port of packets from and to clients.
+    pub(crate) cpu_port: u32,
+    /// The switch's id.
+    pub(crate) device_id: u64,
+}
+
+/// An option's address, with this port if it names none.
+fn address(option: &str, text: &str, port: u16) -> Result<SocketAddr, Failure> {
+    let alone = || text.parse().ok().map(|ip| SocketAddr::new(ip, port));
+    text.parse().ok().or_else(alone).ok_or_else(|| {
+        Failure::Usage(format!(
+            "{option} {text}: an address and a port were expected, as in 127.0.0.1:{port}"
+        ))
+    })
+}
+
+/// What is said of P4Runtime.
+pub(super) fn p4_runtime(options: &Options, file: &File) -> Result<Option<P4Runtime>, Failure> {
+    let cpu_port = bounds::CPU_PORT.pick(options.cpu_port, file.cpu_port)?;
+    let device_id = bounds::DEVICE_ID.pick(options.device_id, file.device_id)?;
+    let Some(text) = options.p4runtime.as_ref().or(file.p4runtime.as_ref()) else {
+        return match (cpu_port, device_id) {
+            (None, None) => Ok(None),
+            _ => Err(Failure::usage("--cpu-port and --device-id are of --p4runtime: give it, too")),
+        };
+    };
+    Ok(Some(P4Runtime {
+        address: address("--p4runtime", text, P4RUNTIME_PORT)?,
+        cpu_port: cpu_port.map_or(510, |n| n as u32),
+        device_id: device_id.unwrap_or(1),
+    }))
+}
+
+/// Where gNMI is served, if anywhere.
+pub(super) fn gnmi(options: &Options, file: &File) -> Result<Option<SocketAddr>, Failure> {
+    let text = options.gnmi.as_ref().or(file.gnmi.as_ref());
+    text.map(|text| address("--gnmi", text, GNMI_PORT)).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, Options};
+    use crate::failure::Failure;
+
+    fn text(failure: Failure) -> String {
+        match failure {
+            Failure::Bad(text) | Failure::Usage(text) | Failure::Status(_, text) => text,
+        }
+    }
+
+    #[test]
+    fn p4runtime_has_a_port_a_cpu_port_and_an_id() {
+        let of = |address: &str, cpu_port, device_id| {
+            let p4runtime = Some(address.to_owned());
+            let options = Options { p4runtime, cpu_port, device_id, ..Options::default() };
+            Config::new(options).map(|c| c.p4_runtime.unwrap()).map_err(text)
+        };
+        let told = of("127.0.0.1", None, None).unwrap();
+        assert_eq!((told.address.port(), told.cpu_port, told.device_id), (9559, 510, 1));
+        let told = of("[::1]:7", Some(64), Some(3)).unwrap();
+        assert_eq!((told.address.port(), told.cpu_port, told.device_id), (7, 64, 3));
+        assert!(of("here", None, None).unwrap_err().contains("as in 127.0.0.1:9559"));
+        let alone = Config::new(Options { cpu_port: Some(1), ..Options::default() });
+        assert!(text(alone.unwrap_err()).contains("are of --p4runtime"));
+        let flows = Options {
+            p4runtime: Some("127.0.0.1".into()),
+            flows: vec!["x".into()],
+            ..Options::default()
+        };
+        assert!(text(Config::new(flows).unwrap_err()).contains("--p4runtime takes the place of"));
+    }
+
+    #[test]
+    fn gnmi_is_served_whatever_programs_the_switch() {
+        let of = |gnmi: &str, p4runtime: Option<&str>| {
+            let p4runtime = p4runtime.map(str::to_owned);
+            let options = Options { gnmi: Some(gnmi.to_owned()), p4runtime, ..Options::default() };
+            Config::new(options).map(|c| c.gnmi.unwrap().to_string()).map_err(text)
+        };
+        assert_eq!(of("127.0.0.1", None), Ok("127.0.0.1:9339".to_owned()));
+        assert_eq!(of("[::1]:7", Some("127.0.0.1")), Ok("[::1]:7".to_owned()));
+        let told = of("localhost", None).unwrap_err();
+        assert_eq!(
+            told,
+            "--gnmi localhost: an address and a port were expected, as in 127.0.0.1:9339"
+        );
+    }
+}

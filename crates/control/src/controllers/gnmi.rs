@@ -1,0 +1,61 @@
+//! gNMI: the ports of a switch as interfaces, whatever programs it.
+
+use super::kind::{Joined, Kind};
+use crate::config::Config;
+use crate::controller::{Controller, Controllers};
+use crate::failure::Failure;
+use crate::start;
+use crate::sync::lock;
+use gnmi::Gnmi;
+use grpc::{Bind, Server, Services};
+use std::sync::{Arc, Mutex};
+use switch::Switch;
+
+pub(super) const KIND: Kind = Kind { begin: Kind::brings_nothing, join };
+
+/// A server of gNMI at an address of its own.
+struct Served {
+    gnmi: Gnmi,
+    /// None once the switch stops.
+    server: Mutex<Option<Server>>,
+}
+
+impl Controller for Served {
+    fn listening(&self) -> Vec<String> {
+        lock(&self.server).iter().map(|server| format!("gnmi:{}", server.address())).collect()
+    }
+
+    fn connected(&self) -> Vec<String> {
+        vec!["gNMI".to_owned(); self.gnmi.streams()]
+    }
+
+    fn stop(&self) {
+        let server = lock(&self.server).take();
+        drop(server);
+    }
+}
+
+/// A switch's ports; the port of packets between a program and its clients is no interface.
+fn ports(config: &Config, switch: &Switch) -> Result<Gnmi, Failure> {
+    let hidden = config.p4_runtime.iter().map(|p4_runtime| p4_runtime.cpu_port).collect();
+    Gnmi::new(switch.clone(), hidden).map_err(Failure::bad)
+}
+
+/// A service for a server that there is.
+pub(super) fn service(config: &Config, switch: &Switch) -> Result<gnmi::server::Service, Failure> {
+    Ok(ports(config, switch)?.service())
+}
+
+fn join(config: &Config, switch: &Switch, _: &Controllers) -> Joined {
+    let Some(address) = config.gnmi else { return Ok(None) };
+    let gnmi = ports(config, switch)?;
+    let tls = start::tls(config, address)?;
+    let bind = match config.take_over {
+        // Whoever is taken over has the address to its end.
+        Some(_) => Bind::WhenFree,
+        None => Bind::Now,
+    };
+    let services = Services::default().with(gnmi.service());
+    let server = Server::start(address, "gNMI", bind, tls, services).map_err(Failure::bad)?;
+    Ok(Some(Arc::new(Served { gnmi, server: Mutex::new(Some(server)) })))
+}
