@@ -48,6 +48,7 @@ use row::{Payload, Row};
 macro_rules! rows {
     ($($variant:ident: $row:path,)*) => {
         /// The row of an action.
+        #[inline]
         pub(crate) fn row(action: &Action) -> &'static Row {
             match action {
                 $(Action::$variant { .. } => &$row,)*
@@ -161,16 +162,19 @@ static STANDARD_ROWS: ByNumber<30> = {
 };
 
 /// The row of one of Nicira's numbers.
+#[inline]
 pub(crate) fn of_nicira(subtype: u16) -> Option<&'static Row> {
     NICIRA_ROWS.get(usize::from(subtype)).copied().flatten()
 }
 
 /// The row of one of 1.0's numbers, if the action has no form of its own there.
+#[inline]
 pub(crate) fn of_v10(number: u16) -> Option<&'static Row> {
     V10_ROWS.get(usize::from(number)).copied().flatten()
 }
 
 /// The row of a type, if the action has no form of its own.
+#[inline]
 pub(crate) fn of_type(action_type: ActionType) -> Option<&'static Row> {
     STANDARD_ROWS.get(usize::from(action_type.wire())).copied().flatten()
 }
@@ -221,6 +225,7 @@ const fn is_same(a: &str, b: &str) -> bool {
 }
 
 /// The row of a word, in whatever letter case.
+#[inline]
 pub(crate) fn of_word(word: &str) -> Option<RowWord> {
     let mut at = hash(word);
     while let Some(found) = WORDS[at] {

@@ -211,17 +211,20 @@ impl Row {
     }
 
     /// Whether OpenFlow numbers it, in some version.
+    #[inline]
     pub(crate) fn is_standard(&self) -> bool {
         !matches!(self.action_type, ActionType::Experimenter(_))
     }
 
     /// Whether it is an extension that is known here: Open vSwitch's, or SoftFlow's.
+    #[inline]
     pub(crate) fn is_extension(&self) -> bool {
         // An experimenter's action says itself whose it is.
         !self.is_standard() && self.action_type != ActionType::Experimenter(0)
     }
 
     /// Reads its text.
+    #[inline]
     pub(crate) fn parse(&self, word: &Word<'_>, parsing: &Parsing<'_>) -> Parsed {
         match (self.parse, &self.payload) {
             (Some(parse), _) => parse(word, parsing),
@@ -235,6 +238,7 @@ impl Row {
     }
 
     /// Prints an action of this row.
+    #[inline]
     pub(crate) fn print(
         &self,
         out: &mut dyn Write,
@@ -251,6 +255,7 @@ impl Row {
     }
 
     /// Reads what follows one of Nicira's numbers.
+    #[inline]
     pub(crate) fn decode(&self, subtype: u16, r: &mut Reader<'_>, of: &Decoding) -> Decoded {
         match (self.decode, &self.payload) {
             (Some(decode), _) => decode(subtype, r, of),
@@ -264,6 +269,7 @@ impl Row {
     }
 
     /// Writes an action of this row by Nicira's number of it. False if there is none.
+    #[inline]
     pub(crate) fn encode(
         &self,
         buf: &mut Vec<u8>,
@@ -289,6 +295,7 @@ impl Row {
     }
 
     /// Reads what follows OpenFlow's own number and length. None if it has a form of its own.
+    #[inline]
     pub(crate) fn take_standard(&self, r: &mut Reader<'_>) -> Option<Decoded> {
         match &self.payload {
             Payload::None(make) => Some(r.skip(4).map(|()| make())),
@@ -298,6 +305,7 @@ impl Row {
     }
 
     /// Writes what follows OpenFlow's own number and length, but for padding. False if it has a form of its own.
+    #[inline]
     pub(crate) fn put_standard(&self, buf: &mut Vec<u8>, action: &Action) -> bool {
         match &self.payload {
             Payload::None(_) => buf.pad(4),
@@ -330,6 +338,7 @@ impl Number {
         Number { bits, make, of, written: Written::Decimal, bound: None, random: Rng::u32 }
     }
 
+    #[inline]
     fn bytes(&self) -> usize {
         match self.bits {
             0..=8 => 1,
@@ -359,6 +368,7 @@ impl Number {
     }
 
     /// Reads it where it comes first, with the padding behind it.
+    #[inline]
     fn take(&self, r: &mut Reader<'_>) -> Decoded<u32> {
         let bytes = self.bytes();
         let number = r.number(bytes)? as u32;
@@ -372,6 +382,7 @@ impl Number {
     }
 
     /// Reads it behind one of Nicira's numbers, where four bytes are aligned.
+    #[inline]
     fn take_nicira(&self, r: &mut Reader<'_>) -> Decoded<u32> {
         let bytes = self.bytes();
         if bytes == 4 {
@@ -383,6 +394,7 @@ impl Number {
         Ok(number)
     }
 
+    #[inline]
     fn put_nicira(&self, buf: &mut Vec<u8>, number: u32) {
         let bytes = self.bytes();
         if bytes == 4 {

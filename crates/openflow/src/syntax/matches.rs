@@ -434,10 +434,10 @@ impl Printer<'_> {
         if std::mem::replace(&mut self.first, false) { Ok(()) } else { self.out.write_char(',') }
     }
 
-    fn field(&mut self, id: FieldId, name: &str) -> fmt::Result {
+    fn field(&mut self, id: FieldId) -> fmt::Result {
         let Some(field) = self.matching.get(id) else { return Ok(()) };
         self.comma()?;
-        write!(self.out, "{name}=")?;
+        write!(self.out, "{}=", printed_name(id))?;
         value::print(self.out, id, field.value, field.mask)
     }
 
@@ -448,20 +448,19 @@ impl Printer<'_> {
         let shorthand = |proto| SHORTHANDS.iter().find(|s| Some(s.1) == eth_type && s.2 == proto);
         let with_proto = proto.and_then(|_| shorthand(proto));
         let (before, behind) = PRINTED.split_at(BEFORE_PROTOCOL);
-        for id in before {
-            self.field(*id, printed_name(*id))?;
-        }
+        before.iter().try_for_each(|id| self.field(*id))?;
         if let Some((word, ..)) = with_proto.or_else(|| shorthand(None)) {
             self.comma()?;
             self.out.write_str(word)?;
         } else if eth_type.is_none() && proto.is_some() {
-            self.field(FieldId::IpProto, "nw_proto")?;
+            self.field(FieldId::IpProto)?;
         }
-        for id in behind {
-            match *id {
+        for id in behind.iter().filter(|id| self.matching.has(**id)).copied() {
+            match id {
                 FieldId::VlanVid => self.vlan()?,
-                // With the one before.
-                FieldId::VlanPcp => {}
+                // Said with the id.
+                FieldId::VlanPcp if self.matching.has(FieldId::VlanVid) => {}
+                FieldId::VlanPcp => self.vlan()?,
                 // A shorthand has said it, or what comes in its place.
                 FieldId::EthType if shorthand(None).is_some() => {}
                 FieldId::IpProto if with_proto.is_some() || eth_type.is_none() => {}
@@ -471,7 +470,7 @@ impl Printer<'_> {
                         write!(self.out, "nw_tos={}", dscp << 2)?;
                     }
                 }
-                id => self.field(id, printed_name(id))?,
+                id => self.field(id)?,
             }
         }
         Ok(())
