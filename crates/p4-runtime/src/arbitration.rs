@@ -133,6 +133,8 @@ impl Arbitration {
         self.members.insert(stream, member);
         let state = self.roles.entry(name.clone()).or_default();
         let before = (state.primary, state.highest);
+        //= p4runtime-1.5.0 §5: the highest election id that a role was ever told is the primary's; a lower one is backup,
+        //= also after the primary has left.
         if election.is_some() && election >= state.highest {
             state.highest = election;
             state.primary = Some(stream);
@@ -166,10 +168,11 @@ impl Arbitration {
     fn notice(&self, stream: StreamId) -> Option<Notice> {
         let member = self.members.get(&stream)?;
         let state = self.roles.get(&member.role)?;
-        let (code, message) = match state.primary {
-            Some(primary) if primary == stream => (0, "you are primary"),
-            Some(_) => (6, "you are backup; another client is primary"),
-            None => (5, "you are backup; no client is primary"),
+        let backup = match state.primary {
+            // Without a status all is well: some clients take any text for a fault.
+            Some(primary) if primary == stream => None,
+            Some(_) => Some((6, "you are backup; another client is primary")),
+            None => Some((5, "you are backup; no client is primary")),
         };
         Some(Notice {
             to: stream,
@@ -177,7 +180,7 @@ impl Arbitration {
                 device_id: member.device_id,
                 role: member.told_role.clone(),
                 election_id: state.highest.map(told),
-                status: Some(rpc::Status {
+                status: backup.map(|(code, message)| rpc::Status {
                     code,
                     message: message.to_owned(),
                     details: Vec::new(),
@@ -245,7 +248,7 @@ mod tests {
 
     /// Who was told which code, and the election id.
     fn says(notices: &[Notice]) -> Vec<(StreamId, i32, Option<u128>)> {
-        let code = |n: &Notice| n.update.status.as_ref().map_or(-1, |s| s.code);
+        let code = |n: &Notice| n.update.status.as_ref().map_or(0, |s| s.code);
         let all = notices.iter();
         all.map(|n| (n.to, code(n), election(n.update.election_id.as_ref()))).collect()
     }

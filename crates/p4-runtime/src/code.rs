@@ -94,6 +94,7 @@ pub fn batch(results: &[Result<(), Fault>]) -> Result<(), Box<Status>> {
         return Ok(());
     }
     let mut left = TEXTS_MAX;
+    //= p4runtime-1.5.0 §10: the status of a failed batch is UNKNOWN, with an error for each update in order.
     let details = results.iter().map(|result| {
         let mut error = match result {
             Ok(()) => v1::Error::default(),

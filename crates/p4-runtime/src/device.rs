@@ -12,8 +12,10 @@ use crate::entity::{self, DigestConfig, Reading, Writing};
 use crate::host::Host;
 use crate::packet::Headers;
 use crate::proto::{info, v1};
+use crate::reference::{self, Index, References};
 use crate::schema::Schema;
 use crate::streams::{Streams, Told};
+use ir::TableId;
 use p4::limits::Limits;
 use p4::lower::Lowered;
 use port::memory::Handle;
@@ -44,6 +46,7 @@ pub struct Options {
 struct Committed {
     config: v1::ForwardingPipelineConfig,
     schema: Schema,
+    references: References,
     /// The host's program.
     generation: u64,
 }
@@ -54,6 +57,8 @@ struct Program {
     committed: Option<Committed>,
     saved: Option<(Lowered, v1::ForwardingPipelineConfig)>,
     digests: BTreeMap<u32, DigestConfig>,
+    /// Who refers to what, where there are references; made anew when something else has changed entries.
+    references: Option<Index>,
     lists: Lists,
 }
 
@@ -115,10 +120,15 @@ impl Device {
         let mut program = lock(&self.program);
         let host = lock(&self.host);
         let control = host.control();
-        let own = config.p4info.as_ref();
-        let own = own.ok_or_else(|| fault!(Internal, "the program has no P4Info"))?;
-        let schema = Schema::bind(own, &control.names, control.pipeline.program())?;
-        self.commit(&mut program, config, schema, host.generation());
+        let info = config.p4info.as_ref();
+        let info = info.ok_or_else(|| fault!(Internal, "the program has no P4Info"))?;
+        let schema = Schema::bind(info, &control.names, control.pipeline.program())?;
+        let tables: Vec<TableId> = schema.tables.values().map(|t| t.table).collect();
+        let all = tables.iter().flat_map(|t| control.pipeline.entries(*t).iter().map(|e| (*t, e)));
+        let own = all.filter(|(_, e)| control.is_own(e.id)).map(|(t, e)| (t, &**e));
+        let refs = reference::bind(info, &schema)?;
+        entity::table::own_keep_to(&refs, &schema, control.pipeline.program(), own)?;
+        self.commit(&mut program, config, (schema, refs), host.generation());
         Ok(())
     }
 
@@ -144,7 +154,7 @@ impl Device {
         let committed = committed.as_mut().ok_or_else(|| {
             fault!(
                 FailedPrecondition,
-                "no pipeline is there; SetForwardingPipelineConfig pushes one"
+                "no forwarding pipeline config is set; SetForwardingPipelineConfig pushes one"
             )
         })?;
         if committed.generation != host.generation() {
@@ -304,7 +314,10 @@ impl Device {
             return Err(fault!(InvalidArgument, "the config has no P4Info"));
         };
         let Built { lowered, .. } = config::build(pushed, own, Limits::running(self.workers))?;
-        Schema::bind(own, &lowered.names, &lowered.program)?;
+        let schema = Schema::bind(own, &lowered.names, &lowered.program)?;
+        let refs = reference::bind(own, &schema)?;
+        let entries = lowered.entries.iter().map(|(table, entry)| (*table, entry));
+        entity::table::own_keep_to(&refs, &schema, &lowered.program, entries)?;
         Ok((lowered, config.clone()))
     }
 
@@ -316,10 +329,11 @@ impl Device {
     ) -> Result<(), Fault> {
         let info = config.p4info.clone().unwrap_or_default();
         let schema = Schema::bind(&info, &lowered.names, &lowered.program)?;
+        let refs = reference::bind(&info, &schema)?;
         let mut host = lock(&self.host);
         host.replace(lowered).map_err(|e| Fault::new(Code::Internal, e))?;
         program.digests.clear();
-        self.commit(program, config, schema, host.generation());
+        self.commit(program, config, (schema, refs), host.generation());
         host.switch().note_change("p4runtime", "p4_program", "modify", || {
             "SetForwardingPipelineConfig".to_owned()
         });
@@ -336,10 +350,11 @@ impl Device {
         let strings = program.committed.as_ref().map(|c| c.schema.strings.clone());
         let strings = strings.unwrap_or_default();
         let schema = Schema::bind_after(&info, &lowered.names, &lowered.program, &strings)?;
+        let refs = reference::bind(&info, &schema)?;
         let mut host = lock(&self.host);
         host.reconcile(lowered)?;
         program.digests.retain(|id, _| schema.digests.contains_key(id));
-        self.commit(program, config, schema, host.generation());
+        self.commit(program, config, (schema, refs), host.generation());
         host.switch().note_change("p4runtime", "p4_program", "modify", || {
             "SetForwardingPipelineConfig, reconciled".to_owned()
         });
@@ -350,12 +365,13 @@ impl Device {
         &self,
         program: &mut Program,
         config: v1::ForwardingPipelineConfig,
-        schema: Schema,
+        (schema, references): (Schema, References),
         generation: u64,
     ) {
         *change(&self.headers) = Arc::new(Headers::of(&schema));
         program.lists.clear();
-        program.committed = Some(Committed { config, schema, generation });
+        program.references = None;
+        program.committed = Some(Committed { config, schema, references, generation });
     }
 
     /// `GetForwardingPipelineConfig`
@@ -372,7 +388,7 @@ impl Device {
         let committed = program.committed.as_ref().ok_or_else(|| {
             fault!(
                 FailedPrecondition,
-                "no pipeline is there; SetForwardingPipelineConfig pushes one"
+                "no forwarding pipeline config is set; SetForwardingPipelineConfig pushes one"
             )
         })?;
         let whole = &committed.config;
@@ -619,17 +635,25 @@ fn write(
     atomicity: Atomicity,
 ) -> Result<Vec<Result<(), Fault>>, Fault> {
     let now_ns = host.switch().now_ns();
-    let Program { committed, digests, .. } = program;
+    let Program { committed, digests, references, .. } = program;
     let Some(committed) = committed else {
         return Err(fault!(Internal, "the pipeline is gone"));
     };
+    let of = (host.generation(), host.edits());
     let (control, _) = host.parts();
+    let (schema, refs) = (&committed.schema, &committed.references);
+    let index = references.take().filter(|index| index.of == of);
+    *references = (!refs.is_empty())
+        .then(|| index.unwrap_or_else(|| entity::referring::index(refs, schema, control, of)));
+    //= p4runtime-1.5.0 §11: a batch goes on at an error, or is undone as a whole; what the data plane sees of the latter is all or
+    //= nothing.
     let whole = atomicity != Atomicity::ContinueOnError;
     let kept = whole.then(|| (control.keep(), digests.clone()));
     let mut writing = Writing {
-        schema: &committed.schema,
+        schema,
         control: &mut *control,
         digests: &mut *digests,
+        references: references.as_mut().map(|index| (refs, index)),
         role,
         now_ns,
         updates: Vec::new(),
@@ -651,6 +675,7 @@ fn write(
         Some((kept, digests_kept)) if failed => {
             control.restore(kept);
             *digests = digests_kept;
+            *references = None;
             for result in results.iter_mut().filter(|r| r.is_ok()) {
                 *result = Err(fault!(Aborted, "another update of the batch failed"));
             }

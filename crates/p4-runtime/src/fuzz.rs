@@ -1,6 +1,7 @@
 //! The body of the fuzz target `p4runtime`, which the unit tests run too. Hidden: only tests and the fuzz target call it.
 
 use crate::proto::{info, v1};
+use crate::reference;
 use crate::schema::Schema;
 use p4::control::Control;
 use p4::lower::Lowered;
@@ -42,11 +43,13 @@ pub fn fuzz(program: &Lowered, info: &info::P4Info, data: &[u8]) {
 }
 
 fn writes(program: &Lowered, info: &info::P4Info, data: &[u8]) {
-    use crate::entity::{Writing, write};
+    use crate::entity::{Writing, referring, write};
     let Ok(request) = v1::WriteRequest::decode(data) else { return };
     let mut control = Control::new(program.clone()).expect("the program is good");
     let schema = Schema::bind(info, &program.names, &program.program).expect("its own P4Info");
     let mut digests = std::collections::BTreeMap::new();
+    let refs = reference::bind(info, &schema).expect("its own P4Info");
+    let mut index = referring::index(&refs, &schema, &control, (0, 0));
     for update in &request.updates {
         let kept = control.keep();
         let before = control.pipeline.contents().len();
@@ -54,6 +57,7 @@ fn writes(program: &Lowered, info: &info::P4Info, data: &[u8]) {
             schema: &schema,
             control: &mut control,
             digests: &mut digests,
+            references: (!refs.is_empty()).then_some((&refs, &mut index)),
             role: "",
             now_ns: 1,
             updates: Vec::new(),
@@ -66,6 +70,7 @@ fn writes(program: &Lowered, info: &info::P4Info, data: &[u8]) {
                 assert!(!fault.text.is_empty());
                 assert_eq!(control.pipeline.contents().len(), before, "{}", fault.text);
                 control.restore(kept);
+                index = referring::index(&refs, &schema, &control, (0, 0));
             }
         }
     }

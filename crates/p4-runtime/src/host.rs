@@ -22,6 +22,8 @@ pub struct Host {
     workers: usize,
     /// How many programs there have been.
     generation: u64,
+    /// How often text has changed it.
+    edits: u64,
 }
 
 /// Why there is no host.
@@ -103,7 +105,7 @@ impl Host {
         let contents = control.pipeline.contents();
         switch.transact(&contents).map_err(|(_, e)| HostError::Update(e))?;
         let plane = SwitchPlane { switch, bases: HashMap::new(), entry_bases: HashMap::new() };
-        Ok(Host { control, plane, workers, generation: 0 })
+        Ok(Host { control, plane, workers, generation: 0, edits: 0 })
     }
 
     /// How many workers its switch has.
@@ -119,6 +121,11 @@ impl Host {
     /// Changes with each program.
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Changes with each text that is run.
+    pub fn edits(&self) -> u64 {
+        self.edits
     }
 
     /// The program's control.
@@ -155,6 +162,7 @@ impl Host {
 
     /// Does lines of text; what they told, and which went wrong.
     pub fn run(&mut self, text: &str) -> (Vec<String>, Vec<Wrong>) {
+        self.edits += 1;
         let done = commands::run(text, &mut self.control, &mut self.plane);
         self.retire();
         done

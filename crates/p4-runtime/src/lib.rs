@@ -13,6 +13,7 @@
 //! | [`config`] | forms of a program that a client may push |
 //! | [`entity`] | what can be written and read, a file each |
 //! | [`packet`], [`digests`], [`streams`] | packet I/O, digests, what waits for a stream |
+//! | `reference` | what entries refer to, and who refers to it |
 //! | [`restriction`] | what entries have to keep to, as the program's annotations say |
 //! | [`translation`] | types that the client has other values of |
 //! | [`canonical`], [`code`] | byte strings; canonical codes and errors of a batch |
@@ -35,6 +36,7 @@ pub mod fuzz;
 pub mod host;
 pub mod packet;
 pub mod proto;
+mod reference;
 pub mod restriction;
 pub mod schema;
 pub mod server;

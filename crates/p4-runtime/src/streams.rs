@@ -69,6 +69,7 @@ impl Streams {
         }
     }
 
+    //= p4runtime-1.5.0 §16: notifications may be lost where a client does not read them; they hold up nothing.
     /// Notifies a stream; says whether there was room.
     pub fn notify(&mut self, stream: StreamId, update: Update) -> bool {
         let Some(sender) = self.open.get(&stream) else { return false };

@@ -218,7 +218,7 @@ fn three_clients_and_the_model_agree() {
             let Some((_, told)) = &mut client.stream else { continue };
             while let Ok(message) = told.try_recv() {
                 if let Some(Told::Arbitration(update)) = message.unwrap().update {
-                    client.code = update.status.map(|s| s.code);
+                    client.code = Some(update.status.map_or(0, |s| s.code));
                 }
             }
             if client.arbitrated {

@@ -8,6 +8,7 @@ mod digest;
 mod digest_config;
 mod meter;
 mod profile;
+pub(crate) mod referring;
 mod register;
 mod replication;
 mod shared;
@@ -20,6 +21,7 @@ use crate::proto::v1;
 use shared::kind;
 use v1::entity::Entity as E;
 use v1::packet_replication_engine_entry::Type as Pre;
+use v1::update::Type;
 
 pub use digest_config::Config as DigestConfig;
 pub use shared::{Effect, Reading, Writing};
@@ -31,6 +33,25 @@ pub fn write(w: &mut Writing<'_>, update: &v1::Update) -> Result<(), Fault> {
     let Some(entity) = entity else {
         return Err(fault!(InvalidArgument, "the update has no entity"));
     };
+    let schema = w.schema;
+    let allowed = match entity {
+        E::TableEntry(e) => schema.allows(w.role, e.table_id),
+        E::ActionProfileMember(e) => schema.allows(w.role, e.action_profile_id),
+        _ => true,
+    };
+    let mut change = None;
+    if let (Some((refs, index)), true) = (&w.references, allowed) {
+        change = referring::change(refs, schema, w.control, kind, entity);
+        change.iter().try_for_each(|change| index.check(refs, change))?;
+    }
+    write_one(w, kind, entity)?;
+    if let (Some((refs, index)), Some(change)) = (&mut w.references, change) {
+        referring::done(refs, index, schema, w.control, entity, change);
+    }
+    Ok(())
+}
+
+fn write_one(w: &mut Writing<'_>, kind: Type, entity: &E) -> Result<(), Fault> {
     match entity {
         E::ExternEntry(e) => Err(extern_entry(e)),
         E::TableEntry(e) => table::write(w, kind, e),

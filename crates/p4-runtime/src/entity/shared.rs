@@ -4,6 +4,7 @@ use super::digest_config::Config as DigestConfig;
 use crate::code::{Fault, fault};
 use crate::host::SwitchPlane;
 use crate::proto::v1;
+use crate::reference::{Index, References};
 use crate::schema::Schema;
 use ir::{Bits, EntryId, RegisterId, Update};
 use p4::control::Control;
@@ -56,6 +57,8 @@ pub struct Writing<'a> {
     pub control: &'a mut Control,
     /// What digests are told of, by id.
     pub digests: &'a mut BTreeMap<u32, DigestConfig>,
+    /// Who refers to what, where the program has references.
+    pub references: Option<(&'a References, &'a mut Index)>,
     /// The client's role.
     pub role: &'a str,
     /// The switch's clock.

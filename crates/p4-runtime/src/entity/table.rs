@@ -5,10 +5,11 @@ use super::{replication, units};
 use crate::canonical;
 use crate::code::{Fault, fault};
 use crate::proto::v1;
+use crate::reference::{self, References};
 use crate::restriction::Given;
 use crate::schema::{Action, Field, Schema, Table};
 use ir::program::MatchKind;
-use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Pattern};
+use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Pattern, TableId};
 use p4::control::profiles::{Member, Refers, Share};
 use p4::control::{Control, Does, Note, normal};
 use std::sync::Arc;
@@ -48,6 +49,7 @@ fn pattern(t: &Table, f: &Field, m: &v1::FieldMatch) -> Result<Pattern, Fault> {
         (Some(F::Ternary(m)), MatchKind::Ternary) => {
             let v = value(t, f, &m.value, "value")?;
             let mask = value(t, f, &m.mask, "mask")?;
+            //= p4runtime-1.5.0 §9.1: a field that matches all is left out, and masked bits are zero.
             if mask.is_zero() {
                 return Err(field_fault(
                     t,
@@ -195,6 +197,70 @@ pub(super) fn args(at: &str, action: &Action, given: &v1::Action) -> Result<Vec<
         }
     }
     Ok(values)
+}
+
+/// What the program has itself keeps to what tables and actions ask for, and refers to what is there.
+pub(crate) fn own_keep_to<'e>(
+    refs: &References,
+    schema: &Schema,
+    program: &ir::Program,
+    entries: impl Iterator<Item = (TableId, &'e Entry)>,
+) -> Result<(), Fault> {
+    let tables = || schema.tables.values();
+    let action_of = |t: &Table, call: &ActionCall| {
+        let id = *schema.action_ids.get(&(t.table, call.action))?;
+        Some((id, schema.actions.get(&id)?))
+    };
+    let args_keep_to = |t: &Table, call: &ActionCall, at: &str| {
+        let Some((_, action)) = action_of(t, call) else { return Ok(()) };
+        // Behind them there may be what the compiler has added.
+        let args = &call.args[..action.params.len().min(call.args.len())];
+        let Some(r) = &action.restriction else { return Ok(()) };
+        match r.violated(&Given { patterns: Vec::new(), args, priority: 0 }) {
+            None => Ok(()),
+            Some(clause) => Err(fault!(
+                InvalidArgument,
+                "table `{}`, {at}: the arguments of `{}` violate @action_restriction: {clause}",
+                t.name,
+                action.name
+            )),
+        }
+    };
+    for t in tables() {
+        args_keep_to(t, &program.tables[t.table.index()].default, "the program's default")?;
+    }
+    let mut own = Vec::new();
+    for (table, entry) in entries {
+        let Some(t) = tables().find(|t| t.table == table) else { continue };
+        let n = own.iter().filter(|e: &&v1::TableEntry| e.table_id == t.id).count() + 1;
+        let at = format!("the program's entry {n}");
+        let kind = |m: &KeyMatch| t.fields.iter().find(|f| f.key == m.key).map(|f| f.kind);
+        let matches: Vec<KeyMatch> = entry
+            .matches
+            .iter()
+            .map(|m| KeyMatch {
+                key: m.key,
+                pattern: kind(m).map_or(m.pattern.clone(), |kind| normal(m.pattern.clone(), kind)),
+            })
+            .collect();
+        keeps_to(t, &matches, entry.priority).map_err(|fault| Fault {
+            text: fault.text.replace("the entry violates", &format!("{at} violates")),
+            ..fault
+        })?;
+        args_keep_to(t, &entry.action, &at)?;
+        let action = action_of(t, &entry.action).map(|(id, action)| {
+            let action = told_action(action, id, &entry.action.args);
+            v1::TableAction { r#type: Some(A::Action(action)) }
+        });
+        let entry = Entry { matches: matches.into(), ..entry.clone() };
+        own.push(v1::TableEntry {
+            table_id: t.id,
+            r#match: told_key(t, &entry),
+            action,
+            ..v1::TableEntry::default()
+        });
+    }
+    reference::own_refer(refs, schema, &own)
 }
 
 /// An entry keeps to what its table asks for.
@@ -591,7 +657,7 @@ fn told_key(t: &Table, entry: &Entry) -> Vec<v1::FieldMatch> {
 }
 
 /// An action as the client names it.
-pub(super) fn told_action(action: &Action, id: u32, args: &[Bits]) -> v1::Action {
+pub(crate) fn told_action(action: &Action, id: u32, args: &[Bits]) -> v1::Action {
     let params = action.params.iter().zip(args);
     let param = |(p, v): (&crate::schema::Param, &Bits)| v1::action::Param {
         param_id: p.id,
@@ -722,6 +788,29 @@ fn told_in_full(
     told
 }
 
+/// The entry of this key, if there is one; none if there can be no such entry.
+pub(crate) fn found(
+    schema: &Schema,
+    control: &Control,
+    e: &v1::TableEntry,
+) -> Option<Option<Arc<Entry>>> {
+    let t = schema.tables.get(&e.table_id)?;
+    let (matches, priority) = key(t, e).ok()?;
+    Some(control.entry_find(t.table, &matches, priority).cloned())
+}
+
+/// A default action as the client reads it.
+pub(crate) fn told_default(schema: &Schema, control: &Control, t: &Table) -> v1::TableEntry {
+    let call = control.pipeline.entries(t.table).default();
+    v1::TableEntry {
+        table_id: t.id,
+        action: told_does(schema, control, t, None, call),
+        is_default_action: true,
+        is_const: t.const_default,
+        ..v1::TableEntry::default()
+    }
+}
+
 fn read_default(r: &mut Reading<'_>, t: &Table, e: &v1::TableEntry) -> Result<(), Fault> {
     if !e.r#match.is_empty() || e.priority != 0 {
         return Err(fault!(
@@ -730,14 +819,7 @@ fn read_default(r: &mut Reading<'_>, t: &Table, e: &v1::TableEntry) -> Result<()
             t.name
         ));
     }
-    let call = r.control.pipeline.entries(t.table).default();
-    let told = v1::TableEntry {
-        table_id: t.id,
-        action: told_does(r.schema, r.control, t, None, call),
-        is_default_action: true,
-        is_const: t.const_default,
-        ..v1::TableEntry::default()
-    };
+    let told = told_default(r.schema, r.control, t);
     r.tell(v1::entity::Entity::TableEntry(told));
     Ok(())
 }

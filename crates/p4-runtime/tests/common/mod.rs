@@ -13,6 +13,7 @@ use switch::{EngineKind, Switch};
 
 pub struct Bed {
     pub device: Arc<Device>,
+    pub host: Arc<Mutex<Host>>,
     pub switch: Switch,
     pub info: info::P4Info,
 }
@@ -36,10 +37,11 @@ pub fn bed_with(program: &str, cpu: Option<Handle>, engine: EngineKind) -> Bed {
     };
     let host = Host::begin(lowered, config, Switch::start).unwrap();
     let switch = host.switch().clone();
-    let device = Device::new(Options { device_id: 1 }, Arc::new(Mutex::new(host)), cpu);
+    let host = Arc::new(Mutex::new(host));
+    let device = Device::new(Options { device_id: 1 }, host.clone(), cpu);
     let bytes = prost::Message::encode_to_vec(&info);
     device.started_with(&bytes, program).map_err(|e| e.text).unwrap();
-    Bed { device: Arc::new(device), switch, info }
+    Bed { device: Arc::new(device), host, switch, info }
 }
 
 pub fn bed(program: &str) -> Bed {

@@ -80,6 +80,11 @@ impl Control {
         self.group_updates(group)
     }
 
+    /// There is such a multicast group.
+    pub fn has_multicast_group(&self, group: u32) -> bool {
+        group < SESSION_GROUP && self.multicast.groups.contains_key(&group)
+    }
+
     /// All multicast groups with their copies, those of nodes among them.
     pub fn multicast_groups(&self) -> impl Iterator<Item = (u32, Copies)> + '_ {
         let groups = self.multicast.groups.keys().filter(|g| **g < SESSION_GROUP);

@@ -644,6 +644,11 @@ impl Control {
         Ok(members.map(|(m, member)| (*m, member.clone())).collect())
     }
 
+    /// A member of a profile by its handle, if there is one.
+    pub fn member(&self, profile: &str, member: u32) -> Option<&Member> {
+        self.known(&self.profile(profile).ok()?.name)?.members.get(&member)
+    }
+
     /// The groups of a profile by handle, and the members of each.
     pub fn groups(&self, profile: &str) -> Result<Vec<(u32, Vec<u32>)>, Refused> {
         let groups = self.groups_with_shares(profile)?;
