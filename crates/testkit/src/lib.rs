@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`copies`] | random programs whose packets go to many ports and change between them |
 //! | [`heap`] | an allocator that counts |
+//! | [`ledger`] | documents of a standard's requirements, against citations and tests |
 //! | [`packet`] | frames from header values |
 //! | [`station`] | a small program of two tables, whose entries say where each station's frames go |
 //! | [`lookups`] | random programs, entries and packets that hit each other often |
@@ -13,6 +14,7 @@
 
 pub mod copies;
 pub mod heap;
+pub mod ledger;
 pub mod lookups;
 pub mod packet;
 pub mod station;

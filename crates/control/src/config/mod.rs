@@ -5,7 +5,7 @@ pub mod diff;
 mod remote;
 mod setup;
 
-pub(crate) use remote::P4Runtime;
+pub(crate) use remote::{GnmiAt, P4Runtime};
 
 use crate::bonds::Bond;
 use crate::bridges::config::{BridgeConfig, DEFAULT_NAME, Defaults, PortConfig};
@@ -26,7 +26,6 @@ use openflow::{Version, VersionSet};
 use port::kind::Environment;
 use port::spec::Spec;
 use service::catalogue;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use switch::EngineKind;
@@ -104,8 +103,8 @@ pub struct Options {
     /// P4Runtime's id of this switch; 0 is meant for it, too [default: 1]
     #[arg(long, value_name = "N", value_parser = |text: &str| bounds::DEVICE_ID.parse(text))]
     pub device_id: Option<u64>,
-    /// Serve gNMI there, as --p4runtime does at its address: the ports as OpenConfig interfaces
-    #[arg(long, value_name = "ADDR[:PORT]")]
+    /// Serve gNMI there, as --p4runtime does at its address: the ports as OpenConfig interfaces; off: nowhere
+    #[arg(long, value_name = "ADDR[:PORT]|off")]
     pub gnmi: Option<String>,
     /// Worker threads [default: 1]
     #[arg(long, value_name = "N", value_parser = |text: &str| bounds::WORKERS.parse(text))]
@@ -404,7 +403,7 @@ pub(crate) struct Config {
     /// Where P4Runtime is served.
     pub(crate) p4_runtime: Option<P4Runtime>,
     /// Where gNMI is served.
-    pub(crate) gnmi: Option<SocketAddr>,
+    pub(crate) gnmi: GnmiAt,
     /// Worker threads.
     pub(crate) workers: usize,
     /// Their processors.

@@ -48,15 +48,30 @@ pub(super) fn p4_runtime(options: &Options, file: &File) -> Result<Option<P4Runt
     }))
 }
 
-/// Where gNMI is served, if anywhere.
-pub(super) fn gnmi(options: &Options, file: &File) -> Result<Option<SocketAddr>, Failure> {
-    let text = options.gnmi.as_ref().or(file.gnmi.as_ref());
-    text.map(|text| address("--gnmi", text, GNMI_PORT)).transpose()
+/// Where gNMI is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GnmiAt {
+    /// At the address of P4Runtime, if there is one.
+    P4Runtime,
+    /// At this address, too.
+    Address(SocketAddr),
+    /// Nowhere.
+    Nowhere,
+}
+
+/// What is said of gNMI.
+pub(super) fn gnmi(options: &Options, file: &File) -> Result<GnmiAt, Failure> {
+    Ok(match options.gnmi.as_ref().or(file.gnmi.as_ref()) {
+        None => GnmiAt::P4Runtime,
+        Some(text) if text == "off" => GnmiAt::Nowhere,
+        Some(text) => GnmiAt::Address(address("--gnmi", text, GNMI_PORT)?),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{Config, Options};
+    use super::GnmiAt;
     use crate::failure::Failure;
 
     fn text(failure: Failure) -> String {
@@ -92,10 +107,13 @@ mod tests {
         let of = |gnmi: &str, p4runtime: Option<&str>| {
             let p4runtime = p4runtime.map(str::to_owned);
             let options = Options { gnmi: Some(gnmi.to_owned()), p4runtime, ..Options::default() };
-            Config::new(options).map(|c| c.gnmi.unwrap().to_string()).map_err(text)
+            Config::new(options).map(|c| c.gnmi).map_err(text)
         };
-        assert_eq!(of("127.0.0.1", None), Ok("127.0.0.1:9339".to_owned()));
-        assert_eq!(of("[::1]:7", Some("127.0.0.1")), Ok("[::1]:7".to_owned()));
+        let at = |text: &str| Ok(GnmiAt::Address(text.parse().unwrap()));
+        assert_eq!(of("127.0.0.1", None), at("127.0.0.1:9339"));
+        assert_eq!(of("[::1]:7", Some("127.0.0.1")), at("[::1]:7"));
+        assert_eq!(of("off", Some("127.0.0.1")), Ok(GnmiAt::Nowhere));
+        assert_eq!(Config::new(Options::default()).unwrap().gnmi, GnmiAt::P4Runtime);
         let told = of("localhost", None).unwrap_err();
         assert_eq!(
             told,

@@ -1,7 +1,7 @@
 //! gNMI: the ports of a switch as interfaces, whatever programs it.
 
 use super::kind::{Joined, Kind};
-use crate::config::Config;
+use crate::config::{Config, GnmiAt};
 use crate::controller::{Controller, Controllers};
 use crate::failure::Failure;
 use crate::start;
@@ -41,13 +41,18 @@ fn ports(config: &Config, switch: &Switch) -> Result<Gnmi, Failure> {
     Gnmi::new(switch.clone(), hidden).map_err(Failure::bad)
 }
 
-/// A service for a server that there is.
-pub(super) fn service(config: &Config, switch: &Switch) -> Result<gnmi::server::Service, Failure> {
-    Ok(ports(config, switch)?.service())
+/// What the server of P4Runtime serves beside it.
+pub(super) fn beside(config: &Config, switch: &Switch) -> Result<Services, Failure> {
+    Ok(match config.gnmi {
+        GnmiAt::Nowhere => Services::default(),
+        GnmiAt::P4Runtime | GnmiAt::Address(_) => {
+            Services::default().with(ports(config, switch)?.service())
+        }
+    })
 }
 
 fn join(config: &Config, switch: &Switch, _: &Controllers) -> Joined {
-    let Some(address) = config.gnmi else { return Ok(None) };
+    let GnmiAt::Address(address) = config.gnmi else { return Ok(None) };
     let gnmi = ports(config, switch)?;
     let tls = start::tls(config, address)?;
     let bind = match config.take_over {

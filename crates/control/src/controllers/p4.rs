@@ -10,7 +10,6 @@ use crate::program::p4_file;
 use crate::start;
 use crate::sync::lock;
 use crate::takeover::running::Running;
-use grpc::Services;
 use p4_runtime::config::EMPTY;
 use p4_runtime::device::{Device, Options};
 use p4_runtime::server::Server;
@@ -127,7 +126,7 @@ fn serve(
     }
     let tls = start::tls(config, p4_runtime.address)?;
     // Where P4Runtime is, gNMI is, too.
-    let services = Services::default().with(gnmi::service(config, &switch)?);
+    let services = gnmi::beside(config, &switch)?;
     Server::start(p4_runtime.address, tls, device, services).map_err(Failure::bad)
 }
 
