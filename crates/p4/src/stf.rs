@@ -25,9 +25,10 @@
 use crate::control::value::{show, value};
 use crate::control::{Control, Written};
 use crate::lower::names::{TableName, find};
-use ir::text::filetest::{Engine, Event, Injected};
-use ir::{EntryId, TableId, Update};
+use ir::text::filetest::{Engine, Event, Injected, Outcome, Parsing};
+use ir::{Bits, DropReason, EntryId, Pipeline, RegisterId, TableId, Update, Verdict};
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::Path;
 
 /// What went otherwise than expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,6 +122,52 @@ pub fn run_with(
         }
     }
     (run.checks, run.failures)
+}
+
+/// The packet test of a program's file: `NAME.stf` beside `NAME.p4`, or, of one that was translated into the folder
+/// `SAMPLES_outputs`, in `SAMPLES`.
+pub fn beside(program: &Path) -> Option<String> {
+    let test = program.with_extension("stf");
+    std::fs::read_to_string(&test).ok().or_else(|| {
+        let folder = program.parent()?;
+        let source = folder.file_name()?.to_str()?.strip_suffix("_outputs")?;
+        std::fs::read_to_string(folder.with_file_name(source).join(test.file_name()?)).ok()
+    })
+}
+
+/// An engine that takes down what a file sends; nothing ever leaves.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder {
+    /// Ports and bytes, in order.
+    pub packets: Vec<(u32, Vec<u8>)>,
+}
+
+impl Engine for Recorder {
+    fn load(&mut self, _: &Pipeline) {}
+
+    fn update(&mut self, _: &[Update], _: &Pipeline) {}
+
+    fn packet(&mut self, packet: &Injected<'_>) -> Outcome {
+        self.packets.push((packet.in_port, packet.bytes.to_vec()));
+        let verdict = Verdict::Drop(DropReason::NoOutput);
+        Outcome { events: Vec::new(), verdict, trace: Vec::new() }
+    }
+
+    fn parse(&mut self, _: &[u8]) -> Option<Parsing> {
+        None
+    }
+
+    fn set_register(&mut self, _: RegisterId, _: u32, _: &Bits) {}
+
+    fn register(&mut self, _: RegisterId, _: u32) -> Option<Bits> {
+        None
+    }
+
+    fn set_port(&mut self, _: u32, _: bool) {}
+
+    fn stats(&mut self, _: &str) -> Option<String> {
+        None
+    }
 }
 
 /// The body of the fuzz target: any text is run to its end, a line that is wrong is named, and the same file run again

@@ -6,8 +6,7 @@ use control::failure::Failure;
 use control::program::p4_file;
 use ir::testing::Rng;
 use ir::testing::walk::{self, Pool};
-use ir::text::filetest::{Engine, Injected, Outcome, Parsing};
-use ir::{Bits, DropReason, EntryId, Op, Pipeline, RegisterId, TableId, Update, Verdict};
+use ir::{EntryId, Op, Pipeline, TableId, Update};
 use p4::control::Control;
 use port::prng::Prng;
 use std::path::{Path, PathBuf};
@@ -92,49 +91,6 @@ fn is_program(path: &Path) -> bool {
         && text().is_ok_and(|text| text.contains("V1Switch(") || text.contains("V1Switch<"))
 }
 
-/// Takes down what a packet test sends; nothing ever leaves.
-#[derive(Default)]
-struct Recorder(Vec<(u32, Vec<u8>)>);
-
-impl Engine for Recorder {
-    fn load(&mut self, _: &Pipeline) {}
-
-    fn update(&mut self, _: &[Update], _: &Pipeline) {}
-
-    fn packet(&mut self, packet: &Injected<'_>) -> Outcome {
-        self.0.push((packet.in_port, packet.bytes.to_vec()));
-        let verdict = Verdict::Drop(DropReason::NoOutput);
-        Outcome { events: Vec::new(), verdict, trace: Vec::new() }
-    }
-
-    fn parse(&mut self, _: &[u8]) -> Option<Parsing> {
-        None
-    }
-
-    fn set_register(&mut self, _: RegisterId, _: u32, _: &Bits) {}
-
-    fn register(&mut self, _: RegisterId, _: u32) -> Option<Bits> {
-        None
-    }
-
-    fn set_port(&mut self, _: u32, _: bool) {}
-
-    fn stats(&mut self, _: &str) -> Option<String> {
-        None
-    }
-}
-
-/// The packet test of a program: beside it, or, of one that was translated into `NAME_outputs`, in `NAME`.
-fn packet_test(path: &Path) -> Option<String> {
-    let beside = std::fs::read_to_string(path.with_extension("stf"));
-    beside.ok().or_else(|| {
-        let folder = path.parent()?;
-        let source = folder.file_name()?.to_str()?.strip_suffix("_outputs")?;
-        let test = folder.with_file_name(source).join(path.with_extension("stf").file_name()?);
-        std::fs::read_to_string(test).ok()
-    })
-}
-
 impl Sample {
     /// A program's file. Why it cannot be timed, if it cannot.
     pub(super) fn of(path: &Path) -> Result<Sample, String> {
@@ -147,14 +103,14 @@ impl Sample {
             wrong.unwrap_or("it was not compiled").to_owned()
         })?;
         let mut control = Control::new(lowered).map_err(|e| e.to_string())?;
-        let mut recorder = Recorder::default();
-        if let Some(test) = packet_test(path) {
+        let mut recorder = p4::stf::Recorder::default();
+        if let Some(test) = p4::stf::beside(path) {
             p4::stf::run(&test, &mut control, &mut recorder);
         } else if let Ok(entries) = std::fs::read_to_string(path.with_extension("txt")) {
             p4::commands::run(&entries, &mut control, &mut p4::commands::Blind);
         }
         p4::commands::run(GROUPS, &mut control, &mut p4::commands::Blind);
-        let (mut packets, mut from) = (recorder.0, From::Test);
+        let (mut packets, mut from) = (recorder.packets, From::Test);
         let mut pipeline = control.pipeline;
         if packets.is_empty() {
             (packets, from) = (draw(&mut pipeline), From::Drawn);

@@ -8,10 +8,9 @@
 
 use ir::testing::Rng;
 use ir::testing::walk::{self, Pool};
-use ir::text::filetest::{Engine, Injected, Outcome, Parsing};
 use ir::{
-    Band, Bits, DropReason, Entry, EntryId, Meter, MeterId, Pattern, Pipeline, Program, RegisterId,
-    Select, TableId, Update, ValueSetId, Verdict,
+    Band, Bits, Entry, EntryId, Meter, MeterId, Pattern, Pipeline, Program, Select, TableId,
+    Update, ValueSetId,
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -85,40 +84,6 @@ fn project() -> &'static Path {
     above.into_iter().find(|p| p.join("examples/p4").exists()).expect("the project's root")
 }
 
-/// Takes down what a packet test does; nothing ever leaves.
-#[derive(Default)]
-struct Recorder {
-    packets: Vec<(u32, Vec<u8>)>,
-}
-
-impl Engine for Recorder {
-    fn load(&mut self, _: &Pipeline) {}
-
-    fn update(&mut self, _: &[Update], _: &Pipeline) {}
-
-    fn packet(&mut self, packet: &Injected<'_>) -> Outcome {
-        self.packets.push((packet.in_port, packet.bytes.to_vec()));
-        let verdict = Verdict::Drop(DropReason::NoOutput);
-        Outcome { events: Vec::new(), verdict, trace: Vec::new() }
-    }
-
-    fn parse(&mut self, _: &[u8]) -> Option<Parsing> {
-        None
-    }
-
-    fn set_register(&mut self, _: RegisterId, _: u32, _: &Bits) {}
-
-    fn register(&mut self, _: RegisterId, _: u32) -> Option<Bits> {
-        None
-    }
-
-    fn set_port(&mut self, _: u32, _: bool) {}
-
-    fn stats(&mut self, _: &str) -> Option<String> {
-        None
-    }
-}
-
 fn known(path: &Path) -> Option<Known> {
     let text = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
     let lowered = ::p4::with_stack(|| {
@@ -131,8 +96,8 @@ fn known(path: &Path) -> Option<Known> {
     let ours = path.starts_with(project());
     assert!(lowered.is_some() || !ours, "{} is not compiled", path.display());
     let mut control = ::p4::control::Control::new(lowered?).expect("a good program");
-    let mut recorder = Recorder::default();
-    if let Some(test) = packet_test(path) {
+    let mut recorder = ::p4::stf::Recorder::default();
+    if let Some(test) = ::p4::stf::beside(path) {
         ::p4::stf::run(&test, &mut control, &mut recorder);
     } else if let Ok(entries) = std::fs::read_to_string(path.with_extension("txt")) {
         let some: Vec<&str> = entries.lines().take(ENTRIES_MAX).collect();
@@ -163,17 +128,6 @@ fn known(path: &Path) -> Option<Known> {
         members.push(Select::Masked(value, Bits::ones(set.width)));
     }
     Some(Known { program, entries, groups, sets, packets: recorder.packets, pool })
-}
-
-/// The packet test of a program: beside it, or, of a translated one, beside what it was translated from.
-fn packet_test(path: &Path) -> Option<String> {
-    let beside = std::fs::read_to_string(path.with_extension("stf"));
-    beside.ok().or_else(|| {
-        let folder = path.parent()?;
-        let source = folder.file_name()?.to_str()?.strip_suffix("_outputs")?;
-        let stf = folder.with_file_name(source).join(path.with_extension("stf").file_name()?);
-        std::fs::read_to_string(stf).ok()
-    })
 }
 
 /// Updates and packets of one program.
