@@ -81,11 +81,12 @@ impl Replica {
         program: Arc<Program>,
         state: Arc<ProgramState>,
         forced: Option<Kind>,
+        stamp: u64,
         (tally, without): (Arc<Tally>, Reason),
     ) -> Replica {
         Replica {
             version: 0,
-            tables: program.tables.iter().map(|t| Index::new(t, forced)).collect(),
+            tables: program.tables.iter().map(|t| Index::new(t, forced, stamp)).collect(),
             actions: HashMap::new(),
             groups: HashMap::new(),
             chunks: jit::Groups::default(),
@@ -165,9 +166,10 @@ impl Replica {
             }
             Step::SetMeter(id, meter) => set(&mut self.meters, *id, meter.clone()),
             Step::SetValueSet(id, members) => self.value_sets[id.index()] = members.clone(),
-            Step::SetProgram(program, state) => {
+            Step::SetProgram(program, state, stamp) => {
                 let counts = (self.tally.clone(), self.without);
-                *self = Replica::new(program.clone(), state.clone(), self.forced, counts)
+                let state = state.clone();
+                *self = Replica::new(program.clone(), state, self.forced, *stamp, counts)
             }
             Step::Version(version) => self.version = *version,
         }

@@ -74,6 +74,23 @@ pub trait View {
         Found { entry: entry.map(|e| e.id), action: call.action, args: Args::Values(&call.args) }
     }
 
+    /// A number that is another one whenever a table holds something else; none if nobody keeps one. Of views of one
+    /// program by one number, all tables hold the same.
+    fn version(&self) -> Option<u64> {
+        None
+    }
+
+    /// A number that is another one whenever this table holds something else, for views that have a
+    /// [`version`](Self::version).
+    fn stamp(&self, _table: TableId) -> u64 {
+        self.version().unwrap_or(0)
+    }
+
+    /// All entries of a table, the one that wins first, if they are no more than so many.
+    fn in_order(&self, _table: TableId, _most: usize) -> Option<Vec<Arc<Entry>>> {
+        None
+    }
+
     /// What happens when no entry of the table matches.
     fn default_action(&self, table: TableId) -> &ActionCall;
 

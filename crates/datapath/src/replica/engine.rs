@@ -36,6 +36,8 @@ pub struct InterpEngine {
     /// What `following` lacks: first what `serving` already has, then what came since.
     behind: Vec<Step>,
     sequence: u64,
+    /// Programs that have come.
+    programs: u64,
     /// Steps to take before the next publication that `serving` lacks, too.
     fresh: Vec<Step>,
 }
@@ -60,7 +62,7 @@ impl InterpEngine {
         let state = Arc::new(ProgramState::new(&program, workers));
         let tally = Arc::new(Tally::new(workers));
         let counts = || (tally.clone(), why);
-        let replica = || Arc::new(Replica::new(program.clone(), state.clone(), None, counts()));
+        let replica = || Arc::new(Replica::new(program.clone(), state.clone(), None, 0, counts()));
         let serving = replica();
         let engine = InterpEngine {
             workers,
@@ -69,6 +71,7 @@ impl InterpEngine {
             serving: serving.clone(),
             behind: Vec::new(),
             sequence: 0,
+            programs: 0,
             fresh: Vec::new(),
         };
         (engine, serving)
@@ -101,7 +104,8 @@ impl InterpEngine {
                 // Packets have written to what serves, whatever was set and not published since.
                 let before = Some((&*self.serving.program, &*self.serving.state));
                 let state = ProgramState::after(program, self.workers, before);
-                Step::SetProgram(program.clone(), Arc::new(state))
+                self.programs += 1;
+                Step::SetProgram(program.clone(), Arc::new(state), self.programs << 40)
             }
         }
     }
@@ -192,7 +196,7 @@ impl InterpEngine {
         for replica in [&mut self.serving, &mut self.following] {
             let (program, state) = (replica.program.clone(), replica.state.clone());
             let counts = (replica.tally.clone(), replica.without);
-            *replica = Arc::new(Replica::new(program, state, Some(kind), counts));
+            *replica = Arc::new(Replica::new(program, state, Some(kind), 0, counts));
         }
     }
 

@@ -47,6 +47,8 @@ pub(super) struct Index {
     pub(super) parts: Vec<Part>,
     /// For packets that run one at a time.
     pub(super) tree: Tree,
+    /// Another one whenever entries or the default action are others; the same in both replicas.
+    pub(super) stamp: u64,
 }
 
 /// An index of what a view leaves of a table's entries.
@@ -90,7 +92,7 @@ pub(super) struct Held {
 const KEY_INLINE: usize = 128;
 
 impl Index {
-    pub(super) fn new(table: &Table, forced: Option<Kind>) -> Index {
+    pub(super) fn new(table: &Table, forced: Option<Kind>, stamp: u64) -> Index {
         let mut lpm = (0u16..).zip(table.key.iter()).filter(|(_, k)| k.kind == MatchKind::Lpm);
         let lpm = match (lpm.next(), lpm.next()) {
             (Some((at, _)), None) => Some(at),
@@ -110,6 +112,7 @@ impl Index {
             unindexed: Vec::new(),
             parts: Vec::new(),
             tree: Tree::default(),
+            stamp,
         };
         // A table of exact keys only is looked up by all of them from the start.
         if table.key.iter().all(|k| k.kind == MatchKind::Exact) {
@@ -183,6 +186,7 @@ impl Index {
     }
 
     pub(super) fn insert(&mut self, table: &Table, entry: &Arc<Entry>, seq: u64) {
+        self.stamp += 1;
         let missing: Vec<u16> =
             entry.matches.iter().map(|m| m.key).filter(|k| !self.used.contains(k)).collect();
         let flat = self.flat && (entry.priority == 0 || self.lpm.is_none());
@@ -228,6 +232,7 @@ impl Index {
         let in_tree = self.entries.get(&entry.id.0).filter(|_| self.tree.get().is_some());
         let in_tree = in_tree.map(|held| self.rule(table, held));
         let Some(held) = self.entries.get_mut(&entry.id.0) else { return };
+        self.stamp += 1;
         let record = self.records.acquire(&entry.action);
         self.records.release(held.record);
         (held.entry, held.record) = (entry.clone(), record);
@@ -239,11 +244,13 @@ impl Index {
     }
 
     pub(super) fn set_default(&mut self, call: &ActionCall) {
+        self.stamp += 1;
         self.default = call.clone();
         self.records.set_default(call);
     }
 
     pub(super) fn remove(&mut self, table: &Table, id: u32) {
+        self.stamp += 1;
         if let Some(held) = self.entries.remove(&id) {
             if self.tree.get().is_some() {
                 self.tree.remove(&self.rule(table, &held));
@@ -267,7 +274,7 @@ impl Index {
         let mut records: Vec<u32> = self.entries.values().map(|held| held.record).collect();
         records.sort_unstable();
         records.into_iter().for_each(|record| self.records.release(record));
-        let mut fresh = Index::new(table, self.forced);
+        let mut fresh = Index::new(table, self.forced, self.stamp + 1);
         fresh.want_tree(table, self.tree.is_wanted());
         let Index { default, records, .. } = std::mem::replace(self, fresh);
         (self.default, self.records) = (default, records);

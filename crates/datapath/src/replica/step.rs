@@ -21,7 +21,8 @@ pub(super) enum Step {
     SetGroup(GroupId, Option<Arc<Group>>),
     SetMeter(MeterId, Option<Arc<LiveMeter>>),
     SetValueSet(ValueSetId, Vec<Select>),
-    SetProgram(Arc<Program>, Arc<ProgramState>),
+    /// The number of the first stamp of its tables is greater than any before.
+    SetProgram(Arc<Program>, Arc<ProgramState>, u64),
     /// Another structure takes over a table's rules.
     Serve(TableId, StructureChoice),
     /// One that was made beside takes over.

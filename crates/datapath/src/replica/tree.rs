@@ -206,7 +206,7 @@ mod tests {
         let (table, mut by_tree) = (table(), 0);
         for seed in 0..40 {
             let mut random = Prng::new(seed);
-            let mut index = Index::new(&table, None);
+            let mut index = Index::new(&table, None, 0);
             // Wanted before there is an entry, or amid them.
             let wanted_at = random.below(60);
             let (mut held, mut seq): (Vec<Arc<Entry>>, u64) = (Vec::new(), 0);
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn a_large_table_has_none() {
         let (table, mut random) = (table(), Prng::new(1));
-        let mut index = Index::new(&table, None);
+        let mut index = Index::new(&table, None, 0);
         index.want_tree(&table, true);
         for id in 0..ENTRIES_MAX as u32 + 1 {
             let mut entry = (*entry(&mut random, id)).clone();

@@ -35,6 +35,19 @@ impl View for Replica {
         Found { entry, action, args: Args::Words(words) }
     }
 
+    fn version(&self) -> Option<u64> {
+        Some(self.version)
+    }
+
+    fn stamp(&self, table: TableId) -> u64 {
+        self.tables[table.index()].stamp
+    }
+
+    fn in_order(&self, table: TableId, most: usize) -> Option<Vec<Arc<Entry>>> {
+        let few = self.tables[table.index()].entries.len() <= most;
+        few.then(|| self.entries_in_order(table))
+    }
+
     fn default_action(&self, table: TableId) -> &ActionCall {
         &self.tables[table.index()].default
     }
