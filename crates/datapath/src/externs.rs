@@ -10,8 +10,8 @@
 use crate::counts::{Counts, Serve, random_between};
 use crate::engine::Forward;
 use crate::ports::PortTable;
-use crate::services::{Call, Services, WaitNews, one_by_one};
-use interp::{Color, Externs};
+use crate::services::{Call, Services, WaitNews, WordsCall, one_by_one};
+use interp::{Color, Externs, Lookup};
 use ir::program::Service;
 use ir::{Bits, CounterId, EntryId, MeterId, RegisterId, TableId};
 use jit::{Answered, Did, Handed, Repeatable, Said};
@@ -160,6 +160,25 @@ impl Late {
     }
 }
 
+impl State<'_> {
+    /// A service has answered, which is kept if the frame may wait.
+    fn answered(
+        &mut self,
+        service: &Service,
+        passes: bool,
+        packet: &[u8],
+        results: impl Iterator<Item = u64>,
+    ) {
+        if let Some(late) = &mut self.late
+            && late.news.waits.is_none()
+            && let Some(answers) = &mut late.answers
+        {
+            let bytes = service.edits.then(|| packet.to_vec());
+            answers.push(Answered { passes, results: results.collect(), bytes });
+        }
+    }
+}
+
 impl Externs for State<'_> {
     fn port_live(&self, port: u32) -> bool {
         self.ports.is_live(port)
@@ -174,6 +193,23 @@ impl Externs for State<'_> {
 
     fn count_entry(&mut self, _table: TableId, entry: EntryId, bytes: u32) {
         self.counters.add(entry.0, 1, u64::from(bytes), self.now_ns);
+    }
+
+    fn count_lookups(&mut self, lookups: &[Lookup], bytes: u32) {
+        if let Some(late) = &mut self.late
+            && late.news.waits.is_none()
+        {
+            late.lookups += lookups.len() as u32;
+        }
+        let state = self.forward.state();
+        for Lookup { table, entry, counts } in lookups {
+            state.count_table(self.worker, *table, entry.is_some());
+            if let Some(entry) = entry
+                && *counts
+            {
+                self.counters.add(entry.0, 1, u64::from(bytes), self.now_ns);
+            }
+        }
     }
 
     fn count(&mut self, counter: CounterId, bytes: u32) {
@@ -214,14 +250,30 @@ impl Externs for State<'_> {
         });
         let call = Call { service, args, packet, csum, now_ns, look: false, news };
         let passes = self.services.call(call, results);
-        if let Some(late) = &mut self.late
-            && late.news.waits.is_none()
-            && let Some(answers) = &mut late.answers
-        {
-            let bytes = service.edits.then(|| packet.clone());
-            let results = results.iter().flat_map(|result| result.limbs()).copied().collect();
-            answers.push(Answered { passes, results, bytes });
+        let words = results.iter().flat_map(|result| result.limbs()).copied();
+        self.answered(service, passes, packet, words);
+        passes
+    }
+
+    fn service_words(
+        &mut self,
+        service: &Service,
+        args: &[u64],
+        packet: &mut Vec<u8>,
+        results: &mut [u64],
+    ) -> bool {
+        let (csum, now_ns) = (self.csum, self.now_ns);
+        // One that waits goes no further.
+        if self.late.as_ref().is_some_and(|late| late.news.waits.is_some()) {
+            return false;
         }
+        let news = self.late.as_mut().map(|late| {
+            late.ask(self.received);
+            &mut late.news
+        });
+        let call = WordsCall { service, args, packet, csum, now_ns, news };
+        let passes = self.services.call_words(call, results);
+        self.answered(service, passes, packet, results.iter().copied());
         passes
     }
 
@@ -292,6 +344,15 @@ impl Externs for Resumed<'_> {
         }
     }
 
+    fn count_lookups(&mut self, lookups: &[Lookup], bytes: u32) {
+        let skipped = (self.skip as usize).min(lookups.len());
+        self.skip -= skipped as u32;
+        self.skipping = skipped == lookups.len() && skipped > 0;
+        if skipped < lookups.len() {
+            self.externs.count_lookups(&lookups[skipped..], bytes);
+        }
+    }
+
     fn count(&mut self, counter: CounterId, bytes: u32) {
         match self.counted.checked_sub(1) {
             Some(left) => self.counted = left,
@@ -332,6 +393,26 @@ impl Externs for Resumed<'_> {
             *result = Bits::from_words(words, result.width());
             words = words.get(result.limbs().len()..).unwrap_or_default();
         }
+        if let Some(bytes) = &first.bytes
+            && bytes.len() == packet.len()
+        {
+            packet.copy_from_slice(bytes);
+        }
+        first.passes
+    }
+
+    fn service_words(
+        &mut self,
+        service: &Service,
+        args: &[u64],
+        packet: &mut Vec<u8>,
+        results: &mut [u64],
+    ) -> bool {
+        let Some((first, rest)) = self.answered.split_first() else {
+            return self.externs.service_words(service, args, packet, results);
+        };
+        self.answered = rest;
+        results.iter_mut().zip(&first.results).for_each(|(to, word)| *to = *word);
         if let Some(bytes) = &first.bytes
             && bytes.len() == packet.len()
         {

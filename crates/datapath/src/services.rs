@@ -33,7 +33,7 @@ use port::{Csum, Mark};
 use std::sync::Arc;
 
 pub use admission::Admission;
-pub use call::{Burst, Call, Service, one_by_one};
+pub use call::{Burst, Call, Service, WordsCall, one_by_one};
 pub use connections::Connections;
 pub use elements::Elements;
 pub use waiting::{StartPoint, WaitNews, WaitTicket, WaitingPacket};
@@ -98,6 +98,23 @@ impl Services {
         };
         let mut news = call.news.take();
         let passes = service.call(Call { news: news.as_deref_mut(), ..call }, results);
+        if let Some(waits) = news.and_then(|news| news.waits.as_mut()) {
+            waits.service = at;
+        }
+        passes
+    }
+
+    /// The same with words in place of values.
+    pub fn call_words(&self, mut call: WordsCall<'_>, results: &mut [u64]) -> bool {
+        let named = self.list.iter().enumerate().find(|(_, (name, _))| *name == call.service.name);
+        let Some((at, (_, service))) = named else {
+            if call.service.name == admission::NAME {
+                self.admission.call_words(call, results);
+            }
+            return true;
+        };
+        let mut news = call.news.take();
+        let passes = service.call_words(WordsCall { news: news.as_deref_mut(), ..call }, results);
         if let Some(waits) = news.and_then(|news| news.waits.as_mut()) {
             waits.service = at;
         }

@@ -7,6 +7,7 @@
 use crate::meters::Measured;
 use ir::program::Service;
 use ir::{Bits, CounterId, EntryId, Meter, MeterId, Program, RegisterId, TableId};
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A meter's answer.
@@ -18,6 +19,17 @@ pub struct Color {
     pub level: u8,
 }
 
+/// A lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// In this table.
+    pub table: TableId,
+    /// The entry that matched, if one did.
+    pub entry: Option<EntryId>,
+    /// The table's entries count.
+    pub counts: bool,
+}
+
 /// The outside, as the packet path sees it.
 pub trait Externs {
     /// The port is there and up.
@@ -26,6 +38,17 @@ pub trait Externs {
     fn count_table(&mut self, table: TableId, hit: bool);
     /// An entry matched a packet of so many bytes (tables with [`ir::Table::counters`] only).
     fn count_entry(&mut self, table: TableId, entry: EntryId, bytes: u32);
+    /// A packet of so many bytes was looked up in these tables, one after the other.
+    fn count_lookups(&mut self, lookups: &[Lookup], bytes: u32) {
+        for Lookup { table, entry, counts } in lookups {
+            self.count_table(*table, entry.is_some());
+            if let Some(entry) = entry
+                && *counts
+            {
+                self.count_entry(*table, *entry, bytes);
+            }
+        }
+    }
     /// A packet of so many bytes reached a group or a bucket.
     fn count(&mut self, counter: CounterId, bytes: u32);
     /// Cell `index` of a counter array counts a packet; nothing past the end.
@@ -43,12 +66,45 @@ pub trait Externs {
     ) -> bool {
         true
     }
+    /// The same of values one behind the other, each in as many words as its width takes, least significant first.
+    fn service_words(
+        &mut self,
+        service: &Service,
+        args: &[u64],
+        packet: &mut Vec<u8>,
+        results: &mut [u64],
+    ) -> bool {
+        with_values(service, args, results, |args, values| {
+            self.service(service, args, packet, values)
+        })
+    }
     /// A register's cell; `None` past the end.
     fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits>;
     /// Writes a register's cell; nothing past the end.
     fn register_write(&mut self, register: RegisterId, index: u32, value: Bits);
     /// A random value between `lo` and `hi`, both included, of the width of `lo`.
     fn random(&mut self, lo: &Bits, hi: &Bits) -> Bits;
+}
+
+/// Calls a service that takes values, with words; `results` become the words of its answers.
+pub fn with_values(
+    service: &Service,
+    mut args: &[u64],
+    results: &mut [u64],
+    call: impl FnOnce(&[Bits], &mut [Bits]) -> bool,
+) -> bool {
+    let mut next = |width: u32| {
+        let value = Bits::from_words(args, width);
+        args = args.get(value.limbs().len()..).unwrap_or_default();
+        value
+    };
+    let args: SmallVec<[Bits; 16]> = service.args.iter().map(|arg| next(arg.width)).collect();
+    let mut values: SmallVec<[Bits; 16]> =
+        service.results.iter().map(|result| Bits::zero(result.width)).collect();
+    let passes = call(&args, &mut values);
+    let words = values.iter().flat_map(|value| value.limbs());
+    results.iter_mut().zip(words).for_each(|(to, word)| *to = *word);
+    passes
 }
 
 /// Every port is live, meters are green, registers are absent, chance always gives the least value.

@@ -40,7 +40,7 @@ mod store;
 pub mod trace;
 mod view;
 
-pub use externs::{Color, Externs, MemoryExterns, NullExterns};
+pub use externs::{Color, Externs, Lookup, MemoryExterns, NullExterns};
 pub use machine::{Input, Machine, Parsed, Start};
 pub use sink::{Caller, Collect, Packet, Punt, Sink};
 pub use trace::Trace;

@@ -1,11 +1,11 @@
 //! What a service is to the pipeline: calls, one at a time or for packets of a burst, and their answers.
 
 use super::waiting::{WaitNews, WaitTicket, WaitingPacket};
+use interp::externs::with_values;
 use ir::{Bits, DropReason, program};
 use jit::Handed;
 use port::{Csum, Mark};
 use service::packet::Hint;
-use smallvec::SmallVec;
 
 /// A packet that is handed to a service.
 #[derive(Debug)]
@@ -23,6 +23,23 @@ pub struct Call<'a> {
     /// Somebody wants to know what would happen: nothing is to be remembered.
     pub look: bool,
     /// Where it says what waits and what goes on, if there is somebody who keeps packets.
+    pub news: Option<&'a mut WaitNews>,
+}
+
+/// The same with arguments in words, one behind the other, least significant first.
+#[derive(Debug)]
+pub struct WordsCall<'a> {
+    /// What the program declares.
+    pub service: &'a program::Service,
+    /// Words of its arguments.
+    pub args: &'a [u64],
+    /// As in [`Call`].
+    pub packet: &'a mut Vec<u8>,
+    /// As in [`Call`].
+    pub csum: Csum,
+    /// As in [`Call`].
+    pub now_ns: u64,
+    /// As in [`Call`].
     pub news: Option<&'a mut WaitNews>,
 }
 
@@ -61,18 +78,10 @@ pub fn one_by_one(
     mut call: impl FnMut(usize, &[Bits], &mut [u8], &mut [Bits]) -> bool,
 ) {
     for handed in packets {
-        let mut words = handed.args;
-        let mut args: SmallVec<[Bits; 16]> = SmallVec::new();
-        for arg in &service.args {
-            let value = Bits::from_words(words, arg.width);
-            words = words.get(value.limbs().len()..).unwrap_or_default();
-            args.push(value);
-        }
-        let mut results: SmallVec<[Bits; 16]> =
-            service.results.iter().map(|r| Bits::zero(r.width)).collect();
-        handed.passes = call(handed.packet, &args, handed.bytes, &mut results);
-        let words = results.iter().flat_map(|result| result.limbs());
-        handed.results.iter_mut().zip(words).for_each(|(to, word)| *to = *word);
+        let (packet, bytes) = (handed.packet, &mut *handed.bytes);
+        handed.passes = with_values(service, handed.args, handed.results, |args, results| {
+            call(packet, args, bytes, results)
+        });
     }
 }
 
@@ -97,6 +106,15 @@ pub trait Service: Send + Sync {
 
     /// Takes a packet. `results` are zero, of the declared widths. False drops it.
     fn call(&self, call: Call<'_>, results: &mut [Bits]) -> bool;
+
+    /// The same; `results` are zero, and as many as the words of the declared widths.
+    fn call_words(&self, call: WordsCall<'_>, results: &mut [u64]) -> bool {
+        let WordsCall { service, args, packet, csum, now_ns, news } = call;
+        with_values(service, args, results, |args, results| {
+            let call = Call { service, args, packet, csum, now_ns, look: false, news };
+            self.call(call, results)
+        })
+    }
 
     /// Does what is due by now and is not done with packets, in slices, so that no call waits for long.
     /// Called a few times in a second, by no worker.

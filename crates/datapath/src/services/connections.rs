@@ -14,7 +14,7 @@
 //! Checked by: the tests below; those of `of_pipeline`; `lab/conntrack` and the tests of `service` for
 //! the tracker itself.
 
-use super::call::{Burst, Call, Service, answer};
+use super::call::{Burst, Call, Service, WordsCall, answer};
 use super::waiting::{WaitNews, WaitQueue, WaitTicket, WaitingPacket};
 pub use contract::ct::{ARGS, NAME, NAT_ARGS, NAT_NAME, RESULTS, flags, kind};
 use hashbrown::HashMap;
@@ -493,6 +493,48 @@ impl Service for Connections {
         inner.settle(news);
         drop(inner);
         tell(results, zone, &outcome);
+        outcome.drop.is_none()
+    }
+
+    fn call_words(&self, call: WordsCall<'_>, results: &mut [u64]) -> bool {
+        let mut request = request(call.args);
+        request.apart = if call.news.is_some() { Apart::Hold } else { Apart::Never };
+        let zone = request.zone;
+        let mut packet = Packet::of(call.packet);
+        packet.checksum = checksum(call.csum);
+        let mut inner = self.lock();
+        let known = match comes_again(call.args) {
+            true => inner.tracker.again(call.now_ns, &request, &packet),
+            false => None,
+        };
+        let outcome = match known {
+            Some(outcome) => outcome,
+            None => {
+                if call.service.edits {
+                    match inner.nat(&nat_values(call.args)) {
+                        Some(nat) => request.nat = nat,
+                        // No such addresses: as if all of them were taken.
+                        None => return false,
+                    }
+                }
+                let mut outcome = [Outcome::default()];
+                let packets = std::slice::from_mut(&mut packet);
+                inner.tracker.process(call.now_ns, &request, packets, &mut outcome);
+                outcome[0]
+            }
+        };
+        if let Some(bytes) = inner.tracker.take_rewritten()
+            && call.service.edits
+        {
+            *call.packet = bytes;
+        }
+        let mut news = call.news;
+        if let (Some(news), Some(Drop::Waits(ticket))) = (&mut news, outcome.drop) {
+            news.waits = Some(WaitTicket { service: 0, element: 0, ticket });
+        }
+        inner.settle(news);
+        drop(inner);
+        tell_words(results, zone, &outcome);
         outcome.drop.is_none()
     }
 
