@@ -156,7 +156,8 @@ impl Graph {
                     Step::Other => match op {
                         ParserOp::Advance(_) => graph.shuffled = true,
                         ParserOp::Assign(field, _) => {
-                            graph.disorder |= !matches!(field, FieldRef::Meta(_));
+                            let header = !matches!(field, FieldRef::Meta(_));
+                            graph.disorder |= header && asks_what_was_parsed(program);
                         }
                         _ => {}
                     },
@@ -255,6 +256,12 @@ impl Graph {
     pub(crate) fn target(&self, from: usize, state: ParserStateId, lasts: &Lasts) -> Option<usize> {
         self.places.get(&self.key(state, lasts)).copied().filter(|to| *to > from)
     }
+}
+
+/// Somebody asks for the packet as it was parsed, not as the parser has written it: a checksum, or a service. Else what
+/// the parser writes to a header is a write like any other.
+pub(crate) fn asks_what_was_parsed(program: &Program) -> bool {
+    !(program.checksums.is_empty() && program.services.is_empty())
 }
 
 /// Follows an operation: `lasts` and `order` become what holds after it.

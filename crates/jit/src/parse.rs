@@ -8,7 +8,7 @@
 //! out.
 
 use crate::emit::{self, Ended, Env, Gen};
-use crate::graph::{Lasts, Lies, Step, step};
+use crate::graph::{Lasts, Lies, Step, asks_what_was_parsed, step};
 use crate::value::{Val, load_be};
 use crate::version::{Facts, Know, STATE_VERSIONS, nothing, pick};
 use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC};
@@ -186,7 +186,9 @@ impl<'f, 'p> Gen<'f, 'p> {
                 (_, ParserOp::Assign(field, value)) => {
                     let value = self.value(value, env)?;
                     self.assign(*field, &value)?;
-                    self.clear_in_order(&Val::bool(true));
+                    if asks_what_was_parsed(self.plan.program) {
+                        self.clear_in_order(&Val::bool(true));
+                    }
                 }
                 (_, ParserOp::Verify(condition, code)) => {
                     let holds = self.value(condition, env)?;

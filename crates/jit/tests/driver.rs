@@ -320,30 +320,55 @@ fn code_that_would_become_too_long_is_left() {
     }
 }
 
+/// The pipeline of a filetest.
+fn filetest(text: &str) -> ir::Pipeline {
+    let program = text.split("\n\n").next().unwrap_or_default();
+    let program: Vec<&str> = program.lines().filter(|l| !l.starts_with("test")).collect();
+    ir::text::pipeline(&program.join("\n")).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Code of one version and of several runs all of these frames, and does with them what the interpreter does.
+fn all_are_native(pipeline: &ir::Pipeline, frames: &[&[u8]], what: &str) {
+    for one_version in [false, true] {
+        let unit = unit(pipeline, &opt::Options::default(), &|_| true);
+        let options = Options { one_version, ..Options::default() };
+        let (mut cache, mut tally) = (Cache::new(), Tally::default());
+        let mut both = Both::with(pipeline, &unit, &mut cache, &options);
+        let frames: Vec<_> = frames.iter().map(|bytes| (1, bytes.to_vec())).collect();
+        both.burst(&frames, 5, &mut tally, what);
+        let native = frames.len() as u64;
+        assert_eq!(tally.native, native, "one version: {one_version}: {:?}", tally.reasons);
+    }
+}
+
 /// Headers that leave in another order than they came in are no reason to leave a packet.
 #[test]
 fn headers_in_another_order_than_the_deparser_s_are_laid_anew() {
-    let text = include_str!("../../../filetests/jit/out_of_order.mill");
-    let program = text.split("\n\n").next().unwrap_or_default();
-    let program: Vec<&str> = program.lines().filter(|l| !l.starts_with("test")).collect();
-    let pipeline = ir::text::pipeline(&program.join("\n")).unwrap_or_else(|e| panic!("{e}"));
-    for one_version in [false, true] {
-        let unit = unit(&pipeline, &opt::Options::default(), &|_| true);
-        let options = Options { one_version, ..Options::default() };
-        let (mut cache, mut tally) = (Cache::new(), Tally::default());
-        let mut both = Both::with(&pipeline, &unit, &mut cache, &options);
-        let frames: [&[u8]; 6] = [
-            &[1, 0x10, 2, 0x20, 0x21, 9, 0x88],
-            &[2, 0x20, 0x21, 1, 0x10, 9, 0x88],
-            &[3, 0x55, 2, 0x20, 0x21, 9, 0x88],
-            &[4, 0x10, 1, 0x20, 0x88],
-            &[5, 0x77, 2, 0x20, 0x21, 9, 0x88],
-            &[1, 0x10, 5, 0x77, 2, 0x20, 0x21, 0x88],
-        ];
-        let frames = frames.map(|bytes| (1, bytes.to_vec()));
-        both.burst(&frames, 5, &mut tally, "out of order");
-        assert_eq!(tally.native, 6, "one version: {one_version}: {:?}", tally.reasons);
-    }
+    let pipeline = filetest(include_str!("../../../filetests/jit/out_of_order.mill"));
+    let frames: [&[u8]; 6] = [
+        &[1, 0x10, 2, 0x20, 0x21, 9, 0x88],
+        &[2, 0x20, 0x21, 1, 0x10, 9, 0x88],
+        &[3, 0x55, 2, 0x20, 0x21, 9, 0x88],
+        &[4, 0x10, 1, 0x20, 0x88],
+        &[5, 0x77, 2, 0x20, 0x21, 9, 0x88],
+        &[1, 0x10, 5, 0x77, 2, 0x20, 0x21, 0x88],
+    ];
+    all_are_native(&pipeline, &frames, "out of order");
+}
+
+/// Nor is a parser that writes to headers, where no checksum and no service asks for what was parsed.
+#[test]
+fn a_parser_s_writes_to_headers_are_writes_like_others() {
+    let pipeline = filetest(include_str!("../../../filetests/jit/parser_writes.mill"));
+    let frames: [&[u8]; 6] = [
+        &[1, 0x10, 0x99],
+        &[1, 0x10, 2, 0x20, 0x21, 0x88],
+        &[2, 0x20, 0x21, 0x88],
+        &[3, 0x10, 2, 0x20, 0x21, 0x88],
+        &[3, 0x10, 0x88],
+        &[7, 1, 2],
+    ];
+    all_are_native(&pipeline, &frames, "the parser writes");
 }
 
 /// Where a version of everything for each way through the parser becomes too long, there are fewer of them.
