@@ -6,22 +6,68 @@
 mod flows;
 
 use flows::{Flows, frames};
-use interp::{Collect, Color, Input, MemoryExterns, Start};
+use interp::{Collect, Color, Input, MemoryExterns, Start, View};
 use ir::testing::{self, Rng};
-use ir::{Action, ActionId, Bits, MeterId, Pipeline};
+use ir::{
+    Action, ActionCall, ActionId, Bits, Entry, Group, GroupId, MeterId, Pipeline, Program, Select,
+    TableId, Update, ValueSetId,
+};
 use jit::isa::Settings;
 use jit::whole::{Code, Compiler, Parts};
+use std::cell::Cell;
 use std::sync::Arc;
 
-/// An interpreter and code, with an outside each.
+/// A pipeline that says when it changes, so that packets take paths. Numbers of one program's pipelines differ.
+struct Versioned<'a>(&'a Pipeline, &'a Cell<u64>);
+
+impl View for Versioned<'_> {
+    fn program(&self) -> &Arc<Program> {
+        View::program(self.0)
+    }
+
+    fn action(&self, id: ActionId) -> Option<&Action> {
+        View::action(self.0, id)
+    }
+
+    fn lookup(&self, table: TableId, key: &mut dyn FnMut(u16) -> Bits) -> Option<&Entry> {
+        self.1.set(self.1.get() + 1);
+        View::lookup(self.0, table, key)
+    }
+
+    fn version(&self) -> Option<u64> {
+        Some(self.0.version())
+    }
+
+    fn in_order(&self, table: TableId, most: usize) -> Option<Vec<Arc<Entry>>> {
+        let entries: Vec<_> = self.0.entries(table).iter().cloned().collect();
+        (entries.len() <= most).then_some(entries)
+    }
+
+    fn default_action(&self, table: TableId) -> &ActionCall {
+        View::default_action(self.0, table)
+    }
+
+    fn group(&self, id: GroupId) -> Option<&Group> {
+        View::group(self.0, id)
+    }
+
+    fn value_set(&self, id: ValueSetId) -> &[Select] {
+        View::value_set(self.0, id)
+    }
+}
+
+/// An interpreter and code, with an outside each. The second code's packets take paths.
 struct Both {
     pipeline: Pipeline,
     code: Code,
-    externs: [MemoryExterns; 2],
+    externs: [MemoryExterns; 3],
     interp: interp::Machine,
     whole: jit::whole::Machine,
+    paths: jit::whole::Machine,
     /// Steps of the interpreter's that came to something, by how often.
     effects: u64,
+    /// Lookups of whole tables by paths.
+    looked_up: Cell<u64>,
 }
 
 fn actions(pipeline: &Pipeline) -> Vec<(ActionId, Arc<Action>)> {
@@ -50,17 +96,33 @@ impl Both {
         Both {
             pipeline: pipeline.clone(),
             code,
-            externs: [externs.clone(), externs],
+            externs: [externs.clone(), externs.clone(), externs],
             interp: interp::Machine::new(),
             whole: jit::whole::Machine::new(),
+            paths: jit::whole::Machine::new(),
             effects: 0,
+            looked_up: Cell::new(0),
         }
+    }
+
+    /// After an update of the pipeline, whose program stays: code of its actions, new ones too.
+    fn update(&mut self, update: Update, compiler: &mut Compiler) {
+        if matches!(update, Update::SetProgram(_)) {
+            return;
+        }
+        let _ = self.pipeline.transact(&[update]);
+        let all = actions(&self.pipeline);
+        let hashes: Vec<_> = self.pipeline.groups().map(|(_, group)| group.hash.clone()).collect();
+        let parts = Parts { injected: &[], hashes: &hashes };
+        let code = compiler.actions(&self.code, all.iter().map(|(id, a)| (*id, a)), parts);
+        self.code = code.unwrap_or_else(|e| panic!("{e}"));
     }
 
     /// With the buffers of another, which ran another program: they have no meaning.
     fn after(mut self, other: &mut Option<Both>) -> Both {
         if let Some(other) = other.take() {
             self.whole = other.whole;
+            self.paths = other.paths;
         }
         self
     }
@@ -83,19 +145,28 @@ impl Both {
 
     fn run(&mut self, input: Input<'_>, what: &dyn Fn() -> String) {
         let Input { bytes, in_port, .. } = input;
-        let [first, second] = &mut self.externs;
-        let (mut right, mut is) = (Collect::default(), Collect::default());
+        let [first, second, third] = &mut self.externs;
+        let mut right = Collect::default();
         let wanted = self.interp.run(&self.pipeline, input, first, &mut right, None);
-        let verdict = self.whole.run(&self.code, &self.pipeline, input, second, &mut is);
-        let same = verdict == Some(wanted) && right == is;
-        let same = same && format!("{first:?}") == format!("{second:?}");
-        if !same {
+        let plain: &dyn View = &self.pipeline;
+        let versioned = Versioned(&self.pipeline, &self.looked_up);
+        let subjects = [
+            ("code", plain, &mut self.whole, second),
+            ("paths", &versioned, &mut self.paths, third),
+        ];
+        for (name, view, machine, externs) in subjects {
+            let mut is = Collect::default();
+            let verdict = machine.run(&self.code, view, input, externs, &mut is);
+            let same = verdict == Some(wanted) && right == is;
+            if same && format!("{first:?}") == format!("{externs:?}") {
+                continue;
+            }
             let mut trace = interp::Trace::new();
-            let (externs, sink) = (&mut first.clone(), &mut Collect::default());
-            self.interp.run(&self.pipeline, input, externs, sink, Some(&mut trace));
+            let (again, sink) = (&mut first.clone(), &mut Collect::default());
+            self.interp.run(&self.pipeline, input, again, sink, Some(&mut trace));
             panic!(
-                "{}, port {in_port}, {bytes:02x?}:\nverdict {wanted:?}, code {verdict:?}\n\
-                 {right:#02x?}\ncode:\n{is:#02x?}\n{first:?}\n{second:?}\n{}\n{}",
+                "{}, port {in_port}, {bytes:02x?}:\nverdict {wanted:?}, {name} {verdict:?}\n\
+                 {right:#02x?}\n{name}:\n{is:#02x?}\n{first:?}\n{externs:?}\n{}\n{}",
                 what(),
                 trace.lines().join("\n"),
                 ir::text::print_pipeline(&self.pipeline)
@@ -128,6 +199,19 @@ fn random_programs() {
                     both.injected(&mut rng, &bytes, n, &what);
                 }
             }
+            // Paths go when tables change, and only those that changed.
+            for n in 0..20 {
+                for _ in 0..=rng.below(2) {
+                    let update = testing::update(&both.pipeline, &mut rng);
+                    both.update(update, &mut compiler);
+                }
+                for packet in 0..4 {
+                    let bytes = testing::packet(&mut rng);
+                    let what =
+                        || format!("seed {seed}, round {round}, update {n}, packet {packet}");
+                    both.packet(rng.below(4) as u32, &bytes, n, &what);
+                }
+            }
             effects += both.effects;
             before = Some(both);
             for _ in 0..10 {
@@ -154,11 +238,15 @@ fn programs_of_real_headers() {
             }
             let mut both = Both::new(&pipeline, &mut compiler).after(&mut before);
             let mut bytes = Vec::new();
-            for n in 0..80 {
+            for n in 0..120 {
                 bytes.clear();
                 let port = source.packet(&mut bytes);
                 let what = || format!("seed {seed}, round {round}, packet {n}");
                 both.packet(port, &bytes, n, &what);
+                if n >= 80 && n % 4 == 0 {
+                    let update = source.update(&both.pipeline);
+                    both.update(update, &mut compiler);
+                }
             }
             effects += both.effects;
             before = Some(both);
@@ -208,6 +296,68 @@ table=2,priority=1 actions=note:01.02.03,output:1,resubmit(,3),strip_vlan,output
         both.packet(1 + rng.below(4) as u32, &bytes, n, &|| format!("packet {n}"));
     }
     assert!(both.effects > 6000, "{} effects only", both.effects);
+}
+
+/// A pipeline of many tables, each of which looks at what an earlier one wrote: a lookup is made where packets differ, and
+/// nowhere else; after a change too.
+#[test]
+fn what_is_known_is_not_looked_up() {
+    let mut text = String::from(
+        "
+        use std
+        meta zone: 16
+        meta mark: 8
+        action enter(to: 16) { zone = to }
+        action set(to: 8) { mark = (mark & 0xf0) | to }
+        action send(port: 32) { output port }
+        action none { }
+        table first { key std.in_port exact; actions enter none; default none }
+",
+    );
+    for n in 0..20 {
+        text += &format!(
+            "        table t{n} {{ key zone ternary; key eth.type ternary; key mark ternary; actions set none; default none }}\n"
+        );
+    }
+    text +=
+        "        table last { key zone exact; key mark exact; actions send none; default none }\n";
+    text += "        block start { apply first hit b0 miss b0 }\n";
+    for n in 0..20 {
+        let next = if n == 19 { "fin".to_string() } else { format!("b{}", n + 1) };
+        text += &format!("        block b{n} {{ apply t{n} hit {next} miss {next} }}\n");
+    }
+    text += "        block fin { apply last hit out miss out }\n        block out { end }\n";
+    for zone in 1..4 {
+        text += &format!("        entry first {zone} => enter({zone})\n");
+        for n in 0..20 {
+            text += &format!(
+                "        entry t{n} zone={zone} eth.type=0x806 mark={n} priority=9 => set(1)\n        entry t{n} zone={zone} priority=1 => set({})\n",
+                n % 4
+            );
+        }
+        text += &format!("        entry last {zone} 3 => send({zone})\n");
+    }
+    let pipeline = ir::text::pipeline(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let mut both = Both::new(&pipeline, &mut compiler());
+    let packet = &frames()[0];
+    for n in 0..12 {
+        both.packet(1 + n as u32 % 3, packet, n, &|| format!("packet {n}"));
+    }
+    let whole_lookups = |both: &Both| both.looked_up.get();
+    let before = whole_lookups(&both);
+    for n in 0..30 {
+        both.packet(1 + n as u32 % 3, packet, n, &|| format!("packet {n}"));
+    }
+    assert_eq!(whole_lookups(&both), before, "no table is looked up whole");
+    assert_eq!(both.effects, 42, "each packet leaves");
+    // Another entry of one table counts from the next packet on.
+    let entry = both.pipeline.entries(TableId(3)).iter().find(|e| e.priority == 1).cloned();
+    let mut entry = (*entry.unwrap()).clone();
+    entry.action.args[0] = Bits::from_u128(2, 8);
+    both.update(Update::Modify(TableId(3), Arc::new(entry)), &mut compiler());
+    for n in 0..30 {
+        both.packet(1 + n as u32 % 3, packet, n, &|| format!("packet {n} after a change"));
+    }
 }
 
 /// A pipeline in text and packets, each at port 1: what came out of it all.

@@ -10,18 +10,21 @@
 use ir::{BinaryOp, Bits, UnaryOp};
 
 /// Values up to this width are followed.
-pub(crate) const WIDTH_MAX: u32 = 128;
+pub const WIDTH_MAX: u32 = 128;
 
 /// What is known of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
-    pub(crate) width: u32,
-    pub(crate) zeros: u128,
-    pub(crate) ones: u128,
+pub struct Known {
+    /// Its width in bits.
+    pub width: u32,
+    /// Bits that are surely zero.
+    pub zeros: u128,
+    /// Bits that are surely one.
+    pub ones: u128,
 }
 
 /// All ones in the lowest bits; none of a width that is not followed.
-pub(crate) fn mask(width: u32) -> u128 {
+pub fn mask(width: u32) -> u128 {
     match width {
         0 => 0,
         1..WIDTH_MAX => (1 << width) - 1,
@@ -32,37 +35,40 @@ pub(crate) fn mask(width: u32) -> u128 {
 
 impl Known {
     /// Nothing is.
-    pub(crate) fn nothing(width: u32) -> Known {
+    pub fn nothing(width: u32) -> Known {
         Known { width, zeros: 0, ones: 0 }
     }
 
     /// All of it is, if the width allows.
-    pub(crate) fn value(value: u128, width: u32) -> Known {
+    pub fn value(value: u128, width: u32) -> Known {
         let mask = mask(width);
         Known { width, zeros: !value & mask, ones: value & mask }
     }
 
-    pub(crate) fn of(bits: &Bits) -> Known {
+    /// All of this constant.
+    pub fn of(bits: &Bits) -> Known {
         Known::value(bits.low_u128(), bits.width())
     }
 
-    pub(crate) fn bool(value: bool) -> Known {
+    /// A constant of one bit.
+    pub fn bool(value: bool) -> Known {
         Known::value(value.into(), 1)
     }
 
     /// The value, if it is the only one.
-    pub(crate) fn only(&self) -> Option<u128> {
+    pub fn only(&self) -> Option<u128> {
         let followed = (1..=WIDTH_MAX).contains(&self.width);
         let whole = followed && self.zeros | self.ones == mask(self.width);
         whole.then_some(self.ones)
     }
 
-    pub(crate) fn constant(&self) -> Option<Bits> {
+    /// The same as bits.
+    pub fn constant(&self) -> Option<Bits> {
         self.only().map(|value| Bits::from_u128(value, self.width))
     }
 
     /// What is known if it is this or that; true if that is less than before.
-    pub(crate) fn join(&mut self, other: &Known) -> bool {
+    pub fn join(&mut self, other: &Known) -> bool {
         let before = *self;
         self.zeros &= other.zeros;
         self.ones &= other.ones;
@@ -70,7 +76,7 @@ impl Known {
     }
 
     /// Adds what was found out elsewhere. Of contradictions, which nothing can reach, the old stays.
-    pub(crate) fn learn(&mut self, zeros: u128, ones: u128) {
+    pub fn learn(&mut self, zeros: u128, ones: u128) {
         let mask = mask(self.width);
         self.zeros |= zeros & mask & !self.ones;
         self.ones |= ones & mask & !self.zeros;
@@ -85,7 +91,7 @@ impl Known {
     }
 
     /// Equal, or not, or unknown.
-    pub(crate) fn equals(&self, other: &Known) -> Option<bool> {
+    pub fn equals(&self, other: &Known) -> Option<bool> {
         if self.zeros & other.ones != 0 || self.ones & other.zeros != 0 {
             return Some(false);
         }
@@ -102,7 +108,8 @@ impl Known {
         (self.least() >= other.greatest()).then_some(false)
     }
 
-    pub(crate) fn slice(&self, hi: u32, lo: u32) -> Known {
+    /// Of bits `hi` to `lo`.
+    pub fn slice(&self, hi: u32, lo: u32) -> Known {
         let width = (hi + 1).saturating_sub(lo);
         if self.width > WIDTH_MAX || width > WIDTH_MAX || lo >= WIDTH_MAX {
             return Known::nothing(width);
@@ -111,7 +118,8 @@ impl Known {
         Known { width, zeros: cut(self.zeros), ones: cut(self.ones) }
     }
 
-    pub(crate) fn cast(&self, width: u32) -> Known {
+    /// Of the value at another width, zero-extended.
+    pub fn cast(&self, width: u32) -> Known {
         if self.width > WIDTH_MAX || width > WIDTH_MAX {
             return Known::nothing(width);
         }
@@ -119,7 +127,8 @@ impl Known {
         Known { width, zeros, ones: self.ones & mask(width) }
     }
 
-    pub(crate) fn sign_cast(&self, width: u32) -> Known {
+    /// Of the value at another width, sign-extended.
+    pub fn sign_cast(&self, width: u32) -> Known {
         match self.constant() {
             Some(bits) => Known::of(&bits.sign_cast(width)),
             None if width <= self.width => self.cast(width),
@@ -127,7 +136,8 @@ impl Known {
         }
     }
 
-    pub(crate) fn unary(&self, op: UnaryOp) -> Known {
+    /// Of an operator's result.
+    pub fn unary(&self, op: UnaryOp) -> Known {
         match op {
             UnaryOp::Not => Known { width: self.width, zeros: self.ones, ones: self.zeros },
             UnaryOp::Neg => match self.constant() {
@@ -142,7 +152,8 @@ impl Known {
         }
     }
 
-    pub(crate) fn binary(op: BinaryOp, a: Known, b: Known) -> Known {
+    /// Of an operator's result, by what is known of both operands.
+    pub fn binary(op: BinaryOp, a: Known, b: Known) -> Known {
         let both = || Some((a.constant()?, b.constant()?));
         let by_bits = |zeros: u128, ones: u128| {
             let mask = mask(a.width);

@@ -34,7 +34,7 @@ mod drop_checksums;
 mod drop_dead_writes;
 mod drop_unreachable;
 mod join_slices;
-mod known;
+pub mod known;
 mod mark;
 mod merge_blocks;
 pub mod residual;

@@ -238,7 +238,7 @@ fn left(known: &[Known], entries: &[Arc<Entry>]) -> Option<Vec<Left>> {
 }
 
 /// Whether values of which this is known surely match, or surely do not.
-fn surely(pattern: &Pattern, known: &Known) -> Option<bool> {
+pub fn surely(pattern: &Pattern, known: &Known) -> Option<bool> {
     if let Some(value) = known.constant() {
         return Some(pattern.matches(&value));
     }

@@ -245,12 +245,18 @@ fn parser_metadata(
             keys.iter().for_each(&mut note);
         }
     }
+    // Neighbours are one range.
     let words = |ids: BTreeSet<MetaId>| {
-        let words = |id: MetaId| {
+        let mut all: Vec<Range<usize>> = Vec::new();
+        for id in ids {
             let (at, width) = meta[id.index()];
-            at / 8..at / 8 + (width as usize).div_ceil(64)
-        };
-        ids.into_iter().map(words).collect()
+            let words = at / 8..at / 8 + (width as usize).div_ceil(64);
+            match all.last_mut() {
+                Some(last) if last.end == words.start => last.end = words.end,
+                _ => all.push(words),
+            }
+        }
+        all
     };
     (words(reads), words(writes))
 }

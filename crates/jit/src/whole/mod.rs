@@ -14,6 +14,7 @@
 //! | `layout`, `state` | where values lie; a copy of the packet |
 //! | `function`, `ops`, `parser`, `sums`, `site` | code: expressions and fields; operations; the parser; checksums; where it calls Rust |
 //! | `run`, `groups` | the driver, and what it does for code |
+//! | `paths` | lookups by what is known of a packet beforehand |
 //! | `emit`, `eval`, `hash`, `bits` | emission; expressions that are not code; hash functions; bit strings |
 //!
 //! Invariants: a packet of any bytes gives the verdict, copies and counts that the interpreter gives, in the same
@@ -33,6 +34,7 @@ mod hash;
 mod layout;
 mod ops;
 mod parser;
+mod paths;
 mod run;
 mod site;
 mod state;

@@ -7,13 +7,17 @@
 #![allow(unsafe_code)]
 
 mod groups;
+pub(crate) mod helper;
+mod served;
+mod walk;
 
 use super::bits;
 use super::code::{ActionCode, Code, How, KeyCode};
-use super::emit::{Buffers, Emitted};
+use super::emit::Buffers;
 use super::eval::Env;
 use super::hash;
 use super::layout::{Layout, at};
+use super::paths::{Doing, Paths, TOP, World};
 use super::site::{Site, What, end};
 use super::state::{Copy, Seen, Source, Values};
 use crate::memory::Entry;
@@ -40,6 +44,7 @@ pub struct Machine {
     main: Option<Box<Copy>>,
     spare: Spare,
     buffers: Buffers,
+    paths: Paths,
 }
 
 impl Machine {
@@ -65,7 +70,13 @@ impl Machine {
             Start::Action(action, args) => Some((code.injected(action)?, args)),
         };
         let mut main = self.main.take().unwrap_or_default();
+        let world = World { view, code };
+        let paths = view.version().map(|version| {
+            self.paths.begin(world, version);
+            &mut self.paths
+        });
         let mut run = Run {
+            world,
             view,
             code,
             layout: &code.layout,
@@ -76,6 +87,7 @@ impl Machine {
             sink,
             spare: &mut self.spare,
             buffers: &mut self.buffers,
+            paths,
             passes: 0,
             reparses: 0,
             copies: 0,
@@ -131,6 +143,7 @@ impl End {
 
 /// One received frame, while it runs.
 pub(crate) struct Run<'a> {
+    world: World<'a>,
     view: &'a dyn View,
     pub(crate) code: &'a Code,
     pub(crate) layout: &'a Layout,
@@ -141,6 +154,8 @@ pub(crate) struct Run<'a> {
     sink: &'a mut dyn Sink,
     spare: &'a mut Spare,
     pub(crate) buffers: &'a mut Buffers,
+    /// None if nobody says when tables change; and while an outcome is chosen.
+    paths: Option<&'a mut Paths>,
     passes: u32,
     reparses: u32,
     copies: u32,
@@ -235,7 +250,10 @@ impl<'a> Run<'a> {
         self.intrinsics(copy, false, if begins.is_some() { 4 } else { 0 });
         let end = match (self.parse(copy), begins) {
             (false, _) => End::Drop(DropReason::ParserReject),
-            (true, None) => self.blocks(copy, BlockId(0), None),
+            (true, None) => {
+                copy.at = self.paths.as_ref().map_or(TOP, |paths| paths.start());
+                self.blocks(copy, BlockId(0), None)
+            }
             (true, Some((action, args))) => {
                 match (self.action(copy, action, args), take_goto(copy)) {
                     (Some(end), _) => end,
@@ -355,7 +373,12 @@ impl<'a> Run<'a> {
             && Some(at) != until
         {
             let said = match &block.entry {
-                Some(entry) => self.enter(copy, entry, std::ptr::null()),
+                Some(entry) => {
+                    let known = copy.at;
+                    let said = self.enter(copy, entry, std::ptr::null());
+                    self.ran_block(copy, known, at);
+                    said
+                }
                 None => end::NONE,
             };
             if let Some(end) = End::of(said) {
@@ -365,7 +388,12 @@ impl<'a> Run<'a> {
                 (Some(block), _) => block,
                 (None, Terminator::Jump(next)) => *next,
                 (None, Terminator::If { .. }) => BlockId((said >> 8) as u32),
-                (None, Terminator::Apply { table, hit, miss, by_action }) => {
+                (None, Terminator::Apply { table, hit, miss, by_action }) => 'next: {
+                    match self.walk(copy, (at, *table), until) {
+                        Some(Ok(next)) => break 'next next,
+                        Some(Err(end)) => return end,
+                        None => {}
+                    }
                     let applied = match self.apply(copy, *table) {
                         Ok(applied) => applied,
                         Err(end) => return end,
@@ -388,6 +416,7 @@ impl<'a> Run<'a> {
 
     /// Looks a table up and runs the action: whether something matched, and the action.
     fn apply(&mut self, copy: &mut Copy, id: TableId) -> Result<(bool, ir::ActionId), End> {
+        (copy.at, copy.doing) = (TOP, None);
         let (view, layout, code) = (self.view, self.layout, self.code);
         let table = &layout.program.tables[id.index()];
         let seen = copy.guise.take_if(|seen| seen.tables.contains(&id));
@@ -519,6 +548,13 @@ impl<'a> Run<'a> {
         words: *const u64,
         args: *const u64,
     ) -> Option<End> {
+        if let Op::Service { service, results, .. } = op {
+            let doing = self.stop(copy, site);
+            let args = words_at(site, words);
+            let (end, changed) = self.service(copy, *service, args, results);
+            copy.doing = if changed { doing.map(Doing::changed) } else { doing };
+            return end;
+        }
         let told = values(site, words);
         match op {
             Op::PayloadHash { field, hash } => {
@@ -540,11 +576,11 @@ impl<'a> Run<'a> {
                 self.punted.get_or_insert(reason);
             }
             Op::Digest { digest, .. } => self.sink.digest(*digest, &told),
-            Op::Call { block, until, guise, site } => {
-                return self.call(copy, (*block, *until), guise.as_ref(), *site, &told);
-            }
-            Op::Service { service, results, .. } => {
-                return self.service(copy, *service, &told, results);
+            Op::Call { block, until, guise, site: number } => {
+                let doing = self.stop(copy, site);
+                let end = self.call(copy, (*block, *until), guise.as_ref(), *number, &told);
+                copy.doing = doing;
+                return end;
             }
             Op::RegisterWrite { register, .. } => {
                 if let [index, value] = &told[..] {
@@ -580,7 +616,11 @@ impl<'a> Run<'a> {
                 self.sink.output(number, queue, packet);
                 self.output = true;
             }
-            Op::Group { .. } => self.group(copy, GroupId(number)),
+            Op::Group { .. } => {
+                let doing = self.stop(copy, site);
+                self.group(copy, GroupId(number));
+                copy.doing = doing;
+            }
             Op::SetValid(h) => copy.set_valid(layout, *h),
             Op::CopyHeader { to, from } => {
                 copy.touch(layout);
@@ -615,8 +655,16 @@ impl<'a> Run<'a> {
                     return Some(End::Drop(DropReason::ParserReject));
                 }
             }
-            Op::Clone { block, copy: of } => self.clone_to(copy, *block, *of),
-            Op::OnCopy { .. } => self.on_copy(copy, site, args),
+            Op::Clone { block, copy: of } => {
+                let doing = self.stop(copy, site);
+                self.clone_to(copy, *block, *of);
+                copy.doing = doing;
+            }
+            Op::OnCopy { .. } => {
+                let doing = self.stop(copy, site);
+                self.on_copy(copy, site, doing, args);
+                copy.doing = doing;
+            }
             Op::PortLive { field, .. } => {
                 let live = self.externs.port_live(number);
                 self.assign(copy, *field, &Bits::from_bool(live));
@@ -648,80 +696,6 @@ impl<'a> Run<'a> {
         None
     }
 
-    fn service(
-        &mut self,
-        copy: &mut Copy,
-        id: ir::ServiceId,
-        told: &[Bits],
-        results: &[ir::MetaId],
-    ) -> Option<End> {
-        let service = &self.layout.program.services[id.index()];
-        if service.edits {
-            if self.reparses == REPARSES_MAX {
-                return Some(End::Drop(DropReason::RecirculationLimit));
-            }
-            self.reparses += 1;
-        }
-        let mut answers: SmallVec<[Bits; 4]> =
-            service.results.iter().map(|r| Bits::zero(r.width)).collect();
-        let mut bytes = std::mem::take(&mut self.buffers.served);
-        bytes.clear();
-        // Nothing to emit as long as the packet is as it was parsed.
-        let emitted = match copy.is_as_parsed(self.layout) {
-            true => None,
-            false => Some(self.emit(copy)),
-        };
-        match &emitted {
-            None => bytes.extend_from_slice(copy.source.bytes(self.input)),
-            Some(emitted) => {
-                let packet = emitted.packet(&self.buffers.emitted, self.input);
-                bytes.extend_from_slice(packet.headers);
-                bytes.extend_from_slice(packet.payload);
-            }
-        }
-        let passes = self.externs.service(service, told, &mut bytes, &mut answers);
-        let end = match passes {
-            false => Some(End::Drop(DropReason::Service)),
-            true if service.edits => self.served(copy, &mut bytes, emitted),
-            true => None,
-        };
-        self.buffers.served = bytes;
-        if end.is_some() {
-            return end;
-        }
-        for (meta, answer) in results.iter().zip(&answers) {
-            self.assign(copy, FieldRef::Meta(*meta), answer);
-        }
-        None
-    }
-
-    /// Goes on with a packet as a service has left it, parsed anew.
-    fn served(
-        &mut self,
-        copy: &mut Copy,
-        bytes: &mut Vec<u8>,
-        emitted: Option<Emitted>,
-    ) -> Option<End> {
-        let same = emitted.is_none() && *bytes == copy.source.bytes(self.input);
-        if same && copy.parses_alike(self.layout) {
-            return None;
-        }
-        let emitted = emitted.unwrap_or_else(|| self.emit(copy));
-        let headers = emitted.packet(&self.buffers.emitted, self.input).headers.len();
-        // What it left alone of the payload stays where it is.
-        let kept = bytes.get(headers..) == Some(&self.input[emitted.payload..]);
-        let same = kept && emitted.same && bytes[..headers] == self.input[..headers];
-        copy.source = match (same, kept) {
-            (true, _) => Source::default(),
-            (false, true) => {
-                bytes.truncate(headers);
-                Source::new(std::mem::take(bytes), self.input, emitted.payload)
-            }
-            (false, false) => Source::new(std::mem::take(bytes), self.input, self.input.len()),
-        };
-        (!self.parse(copy)).then_some(End::Drop(DropReason::ParserReject))
-    }
-
     fn clone_to(&mut self, copy: &Copy, block: BlockId, of: ir::Copy) {
         let made = copy.clone_depth < CLONE_DEPTH_MAX
             && self.copy(copy, |run, clone| {
@@ -742,12 +716,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn on_copy(&mut self, copy: &Copy, site: &Site, args: *const u64) {
-        let body = site.entry.get();
+    fn on_copy(&mut self, copy: &Copy, site: &Site, doing: Option<Doing>, args: *const u64) {
+        let (body, known) = (site.entry.get(), copy.at);
         let made = copy.clone_depth < CLONE_DEPTH_MAX
             && self.copy(copy, |run, copy| {
                 copy.clone_depth += 1;
                 copy.words[at::GOTO] = 0;
+                (copy.at, copy.doing) = (known, doing.map(Doing::inside));
                 let said = body.map_or(end::NONE, |body| run.enter(copy, body, args));
                 End::of(said).unwrap_or(End::Exit)
             });
@@ -836,6 +811,16 @@ fn read(widths: &[u32], mut words: *const u64) -> SmallVec<[Bits; 4]> {
     widths.iter().map(&mut value).collect()
 }
 
+/// The words that code has handed over.
+fn words_at<'w>(site: &Site, words: *const u64) -> &'w [u64] {
+    let n = site.widths.iter().map(|width| (*width as usize).div_ceil(64)).sum();
+    if n == 0 {
+        return &[];
+    }
+    // SAFETY: code hands over as many words as these widths take, and they stay while it waits. Nobody keeps them longer.
+    unsafe { std::slice::from_raw_parts(words, n) }
+}
+
 /// The values that code has handed over.
 fn values(site: &Site, words: *const u64) -> SmallVec<[Bits; 4]> {
     read(&site.widths, words)
@@ -844,143 +829,4 @@ fn values(site: &Site, words: *const u64) -> SmallVec<[Bits; 4]> {
 /// The action's arguments.
 fn args_of(site: &Site, args: *const u64) -> SmallVec<[Bits; 4]> {
     read(&site.params, args)
-}
-
-/// What code calls.
-pub(crate) mod helper {
-    use super::*;
-
-    /// The packet and the run that words belong to.
-    ///
-    /// # Safety
-    /// Code was [entered](Run::enter) with these words and calls now.
-    unsafe fn of<'w>(words: *mut u64) -> (&'w mut Copy, &'w mut Run<'w>) {
-        // SAFETY: both addresses were stored when code was entered, and nobody else uses either until it returns.
-        unsafe {
-            let copy = *words.add(at::COPY) as *mut Copy;
-            let run = *words.add(at::RUN) as *mut Run<'w>;
-            (&mut *copy, &mut *run)
-        }
-    }
-
-    unsafe extern "C" fn site(
-        words: *mut u64,
-        site: *const Site,
-        told: *const u64,
-        args: *const u64,
-    ) -> u64 {
-        // SAFETY: code calls with its words and with a site that lives as long as it does.
-        let ((copy, run), site) = unsafe { (of(words), &*site) };
-        run.site(copy, site, told, args)
-    }
-
-    unsafe extern "C" fn number(
-        words: *mut u64,
-        site: *const Site,
-        number: u64,
-        args: *const u64,
-    ) -> u64 {
-        // SAFETY: as above.
-        let ((copy, run), site) = unsafe { (of(words), &*site) };
-        match &site.what {
-            What::Op(op) => {
-                run.op(copy, op, site, number as u32, args).map_or(end::NONE, End::code)
-            }
-            _ => end::NONE,
-        }
-    }
-
-    unsafe extern "C" fn eval(
-        words: *mut u64,
-        base: *const u64,
-        site: *const Site,
-        args: *const u64,
-        out: *mut u64,
-    ) -> u64 {
-        // SAFETY: as above; `base` is the packet's words, or what was parsed, which has as many.
-        let (copy, run, site, base) = unsafe {
-            let (copy, run) = of(words);
-            let base = Values::at(run.layout, base);
-            (copy, run, &*site, base)
-        };
-        let args = args_of(site, args);
-        if let What::Eval(e) = &site.what {
-            let value = Env { values: base, ..run.env(copy, &args) }.eval(e);
-            let limbs = value.limbs();
-            // SAFETY: code has room there for a value of the expression's width.
-            unsafe { std::ptr::copy_nonoverlapping(limbs.as_ptr(), out, limbs.len()) };
-        }
-        0
-    }
-
-    unsafe extern "C" fn touch(words: *mut u64) -> u64 {
-        // SAFETY: as above.
-        let (copy, run) = unsafe { of(words) };
-        copy.touch(run.layout);
-        0
-    }
-
-    unsafe extern "C" fn peek(words: *mut u64, skip: u64, width: u64) -> u64 {
-        // SAFETY: as above.
-        let (copy, run) = unsafe { of(words) };
-        let at = copy.cursor().saturating_add(skip as usize);
-        bits::peek(copy.source.bytes(run.input), at, width as u32)
-    }
-
-    unsafe extern "C" fn crc(number: u64, bytes: *const u8, len: u64) -> u64 {
-        // SAFETY: code has written so many bytes there.
-        let bytes = unsafe { std::slice::from_raw_parts(bytes, len as usize) };
-        let algorithm = match number {
-            0 => HashAlgorithm::Crc16,
-            1 => HashAlgorithm::Crc32,
-            _ => HashAlgorithm::Crc32c,
-        };
-        hash::hash(algorithm, bytes, 8 * bytes.len()).low_u64()
-    }
-
-    unsafe extern "C" fn round(words: *mut u64) -> u64 {
-        // SAFETY: as above.
-        let (_, run) = unsafe { of(words) };
-        if run.rounds == ROUNDS_MAX {
-            return End::Drop(DropReason::LoopLimit).code();
-        }
-        run.rounds += 1;
-        end::NONE
-    }
-
-    unsafe extern "C" fn payload(words: *mut u64) -> u64 {
-        // SAFETY: as above.
-        let (copy, run) = unsafe { of(words) };
-        run.payload_sum(copy).into()
-    }
-
-    macro_rules! addresses {
-        ($($(#[$doc:meta])* $name:ident = $function:ident: $ty:ty;)*) => {$(
-            $(#[$doc])*
-            #[allow(non_snake_case)]
-            pub(crate) fn $name() -> usize {
-                let function: $ty = $function;
-                function as *const () as usize
-            }
-        )*};
-    }
-
-    addresses! {
-        /// Does what stands at a site.
-        SITE = site: unsafe extern "C" fn(*mut u64, *const Site, *const u64, *const u64) -> u64;
-        /// Does the operation of a site, which takes a number or none.
-        NUMBER = number: unsafe extern "C" fn(*mut u64, *const Site, u64, *const u64) -> u64;
-        /// Works out the expression of a site over values at an address.
-        EVAL = eval: unsafe extern "C" fn(*mut u64, *const u64, *const Site, *const u64, *mut u64) -> u64;
-        /// Something that the emitted bytes depend on is about to change.
-        TOUCH = touch: unsafe extern "C" fn(*mut u64) -> u64;
-        /// Bits of the unparsed rest.
-        PEEK = peek: unsafe extern "C" fn(*mut u64, u64, u64) -> u64;
-        /// CRC-16, CRC-32 or CRC-32C of so many bytes.
-        CRC = crc: unsafe extern "C" fn(u64, *const u8, u64) -> u64;
-        /// One more round of a loop.
-        ROUND = round: unsafe extern "C" fn(*mut u64) -> u64;
-        /// The sum of the unparsed rest.
-        PAYLOAD = payload: unsafe extern "C" fn(*mut u64) -> u64;
-    }
 }

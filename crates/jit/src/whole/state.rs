@@ -4,6 +4,7 @@
 
 use super::bits::Writer;
 use super::layout::{Layout, VALID, at};
+use super::paths::{Doing, StateId, TOP};
 use ir::{Bits, EntryId, FieldRef, GroupId, HeaderId, MetaId, StackId, TableId};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -79,6 +80,10 @@ pub(crate) struct Copy {
     pub(crate) clone_depth: u32,
     /// What the keys of some tables see in place of what there is, during a call.
     pub(crate) guise: Option<Seen>,
+    /// What is known of it, for lookups by paths.
+    pub(crate) at: StateId,
+    /// The action that runs for it, if what it does is followed.
+    pub(crate) doing: Option<Doing>,
     /// Metadata that the next pass keeps.
     pub(crate) keep: SmallVec<[MetaId; 8]>,
     /// What the parser may read of metadata, as it was when parsing began.
@@ -145,6 +150,7 @@ impl Copy {
         self.words[at::GOTO] = 0;
         self.words[at::CUT] = u64::from(u32::MAX);
         self.guise = None;
+        (self.at, self.doing) = (TOP, None);
     }
 
     /// Nothing of the source was parsed yet.
@@ -183,9 +189,12 @@ impl Copy {
     /// Parsing the same bytes once more changes nothing: the parser would read the same metadata, and what it writes
     /// is there. Of a copy that [is as parsed](Self::is_as_parsed).
     pub(crate) fn parses_alike(&self, layout: &Layout) -> bool {
-        let alike = |kept: &[u64], places: &[Range<usize>]| {
-            let now = places.iter().flat_map(|words| &self.words[words.clone()]);
-            kept.iter().eq(now)
+        let alike = |mut kept: &[u64], places: &[Range<usize>]| {
+            places.iter().all(|words| {
+                let (first, more) = kept.split_at(words.len().min(kept.len()));
+                kept = more;
+                *first == self.words[words.clone()]
+            })
         };
         alike(&self.parser_read, &layout.parser_reads)
             && alike(&self.parser_wrote, &layout.parser_writes)
@@ -205,6 +214,7 @@ impl Copy {
         self.last = other.last;
         self.bucket = other.bucket;
         self.guise.clone_from(&other.guise);
+        (self.at, self.doing) = (TOP, None);
         self.parser_read.clone_from(&other.parser_read);
         self.parser_wrote.clone_from(&other.parser_wrote);
         self.group_depth = other.group_depth;
