@@ -211,6 +211,11 @@ impl Device {
         batch(&results).map(|()| v1::WriteResponse {})
     }
 
+    /// Lets the switch catch up with what was written, for whoever has answered and has the time.
+    pub fn settle(&self) {
+        self.switch.advance();
+    }
+
     /// `Read`
     pub fn read(&self, request: &v1::ReadRequest) -> Result<Vec<v1::Entity>, Fault> {
         self.is_ours(request.device_id)?;
@@ -656,7 +661,7 @@ fn write(
         references: references.as_mut().map(|index| (refs, index)),
         role,
         now_ns,
-        updates: Vec::new(),
+        updates: Vec::with_capacity(request.updates.len()),
         effects: Vec::new(),
     };
     let mut results: Vec<Result<(), Fault>> = Vec::with_capacity(request.updates.len());

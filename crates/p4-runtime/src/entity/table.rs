@@ -154,7 +154,11 @@ fn list(all: impl Iterator<Item = String>) -> String {
 }
 
 /// Values for an action's parameters, in the program's order.
-pub(super) fn args(at: &str, action: &Action, given: &v1::Action) -> Result<Vec<Bits>, Fault> {
+pub(super) fn args(
+    at: std::fmt::Arguments<'_>,
+    action: &Action,
+    given: &v1::Action,
+) -> Result<Vec<Bits>, Fault> {
     let mut values: Vec<Option<Bits>> = vec![None; action.params.len()];
     for p in &given.params {
         let Some(n) = action.params.iter().position(|q| q.id == p.param_id) else {
@@ -317,7 +321,7 @@ fn call(
             action.name
         ));
     }
-    let args = args(&format!("table `{}`", t.name), action, given)?;
+    let args = args(format_args!("table `{}`", t.name), action, given)?;
     Ok(ActionCall::with(used.action, args))
 }
 

@@ -2,8 +2,9 @@
 //!
 //! [`profiles`](super::profiles) and [`multicast`](super::multicast) change it.
 
+use hashbrown::HashMap;
 use ir::{Bits, EntryId, TableId};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What an entry refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
