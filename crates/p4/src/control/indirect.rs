@@ -171,6 +171,24 @@ pub struct Copies {
     pub metadata: Vec<u8>,
 }
 
+/// What a session makes of its clones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// Bytes that they are cut to; 0 cuts none.
+    pub length: u32,
+    /// The queue of the port that they leave by.
+    pub queue: u32,
+}
+
+/// A mirroring session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// Its copies.
+    pub replicas: Vec<Replica>,
+    /// What they are like.
+    pub cut: Cut,
+}
+
 /// Groups, nodes and sessions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Multicast {
@@ -183,5 +201,7 @@ pub(super) struct Multicast {
     /// Groups that mirroring sessions send to.
     pub(super) mirrored: BTreeSet<u32>,
     /// Sessions.
-    pub(super) sessions: BTreeMap<u32, Vec<Replica>>,
+    pub(super) sessions: BTreeMap<u32, Session>,
+    /// What clones to groups that sessions have of their own are like.
+    pub(super) cuts: BTreeMap<u32, Cut>,
 }
