@@ -59,6 +59,7 @@ fn writes(program: &Lowered, info: &info::P4Info, data: &[u8]) {
             digests: &mut digests,
             references: (!refs.is_empty()).then_some((&refs, &mut index)),
             role: "",
+            rights: &crate::role::Rights::default(),
             now_ns: 1,
             updates: Vec::new(),
             effects: Vec::new(),

@@ -99,7 +99,7 @@ fn told(replicas: &[Replica]) -> Vec<v1::Replica> {
 
 /// What is not of a table is the nameless role's.
 fn allowed(w: &Writing<'_>) -> Result<(), Fault> {
-    match w.role.is_empty() || w.schema.roles.is_empty() {
+    match w.role.is_empty() || (w.schema.roles.is_empty() && w.rights.are_whole()) {
         true => Ok(()),
         false => Err(fault!(
             PermissionDenied,
