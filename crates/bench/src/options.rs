@@ -100,6 +100,9 @@ pub struct BenchP4RuntimeOptions {
     /// Fail if a bound is not held
     #[arg(long)]
     pub check: bool,
+    /// Instead, replace the program so often under traffic and writes, and fail if anything is lost
+    #[arg(long, value_name = "N", conflicts_with = "check")]
+    pub swaps: Option<u32>,
     /// One JSON object on standard output
     #[arg(long)]
     pub json: bool,

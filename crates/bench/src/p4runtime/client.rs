@@ -156,6 +156,11 @@ impl Client {
         self.call("Write", request.clone(), |_| Ok(()))
     }
 
+    /// Pushes a pipeline; a request that [`framed`] has made.
+    pub(super) fn push(&self, request: &Bytes) -> Result<(), Failure> {
+        self.call("SetForwardingPipelineConfig", request.clone(), |_| Ok(()))
+    }
+
     /// Reads.
     pub(super) fn read(&self, request: &v1::ReadRequest) -> Result<Vec<v1::Entity>, Failure> {
         let mut all = Vec::new();

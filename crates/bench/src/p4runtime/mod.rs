@@ -7,8 +7,10 @@
 //! | module | holds |
 //! |---|---|
 //! | [`client`] | the client |
+//! | [`subject`] | the server that is measured |
 //! | [`stub`] | the server beside |
 //! | [`requests`] | what is written |
+//! | [`swap`] | programs replaced under traffic and writes |
 //!
 //! `--check` fails where a bound is not held: at batches of 1,000 half of the stub's rate, at 100 a third; one update's
 //! answer within three times the stub's; members and groups within 0.1 s; 100,000 entries read within 0.25 s.
@@ -16,37 +18,26 @@
 mod client;
 mod requests;
 mod stub;
+mod subject;
+mod swap;
 
 use super::measure::median;
 use crate::options::BenchP4RuntimeOptions;
 use client::{Client, framed};
 use control::failure::Failure;
-use p4::limits::Limits;
-use p4_runtime::config::compile;
-use p4_runtime::device::{Device, Options};
-use p4_runtime::host::Host;
-use p4_runtime::proto::v1;
-use p4_runtime::server::Server;
-use prost::Message as _;
-use requests::Requests;
+use p4_runtime::proto::v1::update::Type;
+use requests::{GROUPS, MEMBERS, Requests};
 use serde_json::{Value, json};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use switch::{EngineKind, Switch};
+use subject::{any, start};
 use tonic::codegen::Bytes;
-use v1::update::Type;
 
-const PROGRAM: &str = include_str!("program.p4");
 /// Sizes of batches, and the share of the stub's rate that each is to reach.
 const BATCHES: [(usize, f64); 2] = [(100, 1.0 / 3.0), (1000, 0.5)];
 /// Updates of one each.
 const SINGLES: usize = 2000;
 /// How many times the stub's median an update may take.
 const SINGLE_MOST: f64 = 3.0;
-/// Members, and groups of four of them.
-const MEMBERS: usize = 8000;
-const GROUPS: usize = 2000;
 /// Seconds that members and groups may take.
 const GROUPED_MOST: f64 = 0.1;
 /// Seconds that reading 100,000 entries may take.
@@ -65,38 +56,6 @@ struct Shown {
     read: Vec<f64>,
 }
 
-/// The server that is measured, and its switch.
-struct Subject {
-    server: Server,
-    switch: Switch,
-}
-
-impl Drop for Subject {
-    fn drop(&mut self) {
-        self.switch.stop();
-    }
-}
-
-fn subject(address: SocketAddr) -> Result<(Subject, Requests), Failure> {
-    let bad = |fault: p4_runtime::code::Fault| Failure::Bad(fault.text);
-    let built = compile(PROGRAM, Limits::default()).map_err(bad)?;
-    let requests = Requests::of(&built.info)?;
-    let config = |program| switch::Config {
-        program,
-        workers: 1,
-        cpus: Vec::new(),
-        punt_rate: 1000,
-        engine: EngineKind::default(),
-        validate: None,
-    };
-    let host = Host::begin(built.lowered, config, Switch::start).map_err(Failure::bad)?;
-    let switch = host.switch().clone();
-    let device = Device::new(Options { device_id: 1 }, Arc::new(Mutex::new(host)), None);
-    device.started_with(&built.info.encode_to_vec(), PROGRAM).map_err(bad)?;
-    let server = Server::start(address, None, Arc::new(device), grpc::Services::default());
-    Ok((Subject { server: server.map_err(Failure::bad)?, switch }, requests))
-}
-
 /// Seconds that a client takes for these.
 fn timed(client: &Client, writes: &[Bytes]) -> Result<f64, Failure> {
     let started = Instant::now();
@@ -105,7 +64,7 @@ fn timed(client: &Client, writes: &[Bytes]) -> Result<f64, Failure> {
 }
 
 /// A round of one server.
-fn round(client: &Client, work: &Work, real: bool, shown: &mut Shown) -> Result<(), Failure> {
+fn round(client: &Client, work: &Work<'_>, real: bool, shown: &mut Shown) -> Result<(), Failure> {
     for (at, writes) in work.batches.iter().enumerate() {
         let seconds = timed(client, writes)?;
         shown.rates[at].push(work.entries as f64 / seconds);
@@ -141,8 +100,8 @@ fn round(client: &Client, work: &Work, real: bool, shown: &mut Shown) -> Result<
 }
 
 /// All that is written, encoded.
-struct Work {
-    requests: Requests,
+struct Work<'a> {
+    requests: &'a Requests,
     entries: usize,
     batches: [Vec<Bytes>; 2],
     deletes: Vec<Bytes>,
@@ -151,8 +110,8 @@ struct Work {
     undo: Vec<Bytes>,
 }
 
-impl Work {
-    fn new(requests: Requests, entries: usize) -> Work {
+impl Work<'_> {
+    fn new(requests: &Requests, entries: usize) -> Work<'_> {
         let all = |kind, n: usize, size: usize| -> Vec<Bytes> {
             let from = (0..n).step_by(size);
             from.map(|from| framed(&requests.entries(kind, from..(from + size).min(n)))).collect()
@@ -171,10 +130,12 @@ impl Work {
 
 /// `millrace bench p4runtime`.
 pub(super) fn run(options: &BenchP4RuntimeOptions) -> Result<(), Failure> {
-    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let (subject, requests) = subject(any)?;
-    let stub = stub::start(any)?;
-    let work = Work::new(requests, options.entries as usize);
+    if let Some(swaps) = options.swaps {
+        return swap::run(options, swaps);
+    }
+    let subject = start()?;
+    let stub = stub::start(any())?;
+    let work = Work::new(&subject.requests, options.entries as usize);
     let mut client = Client::connect(subject.server.address())?;
     client.arbitrate()?;
     let beside = Client::connect(stub.address())?;
@@ -189,7 +150,11 @@ pub(super) fn run(options: &BenchP4RuntimeOptions) -> Result<(), Failure> {
     tell(options, &work, &shown)
 }
 
-fn tell(options: &BenchP4RuntimeOptions, work: &Work, shown: &[Shown; 2]) -> Result<(), Failure> {
+fn tell(
+    options: &BenchP4RuntimeOptions,
+    work: &Work<'_>,
+    shown: &[Shown; 2],
+) -> Result<(), Failure> {
     let mut missed = Vec::new();
     let mut rows: Vec<Value> = Vec::new();
     let mut row = |what: String, unit: &str, stub: Option<f64>, own: f64, bound: (f64, bool)| {

@@ -1,19 +1,36 @@
 //! What is written: host entries, members and groups, by the ids of the program's P4Info.
 
-use super::{GROUPS, MEMBERS};
 use control::failure::Failure;
 use p4_runtime::canonical::write_number;
 use p4_runtime::proto::{info, v1};
+use std::collections::HashMap;
 use std::ops::Range;
 use v1::entity::Entity as E;
 use v1::field_match::{Exact, FieldMatchType};
 use v1::table_action::Type as A;
 use v1::update::Type;
 
+/// Members, and groups of four of them.
+pub(super) const MEMBERS: usize = 8000;
+pub(super) const GROUPS: usize = 2000;
 /// The first host's address.
 const FIRST: u32 = 0x0a00_0001;
 /// Members of a group.
 const EACH: usize = 4;
+
+/// The address of a host.
+pub(super) fn address(n: usize) -> u32 {
+    FIRST + n as u32
+}
+
+/// An entry with the bytes of its key.
+fn keyed(entity: &v1::Entity) -> Option<(&[u8], &v1::TableEntry)> {
+    let Some(E::TableEntry(e)) = &entity.entity else { return None };
+    match e.r#match.first()?.field_match_type.as_ref()? {
+        FieldMatchType::Exact(key) => Some((&key.value, e)),
+        _ => None,
+    }
+}
 
 /// Ids.
 pub(super) struct Requests {
@@ -42,8 +59,30 @@ impl Requests {
         v1::Action { action_id: self.forward, params }
     }
 
+    /// Hosts that are reached by one port.
+    pub(super) fn to_port(&self, which: Range<usize>, port: u32) -> v1::WriteRequest {
+        let entry = |n: usize| {
+            let mut action = self.forward(n);
+            action.params[1].value = write_number(port.into());
+            let action = Some(v1::TableAction { r#type: Some(A::Action(action)) });
+            E::TableEntry(v1::TableEntry { action, ..self.host(n) })
+        };
+        Self::write(Type::Insert, which.map(entry))
+    }
+
+    /// How many of these hosts are among what was read, as they were written.
+    pub(super) fn how_many(&self, told: &[v1::Entity], which: Range<usize>) -> usize {
+        let held: HashMap<&[u8], &v1::TableEntry> = told.iter().filter_map(keyed).collect();
+        let is = |n: &usize| {
+            let host = self.host(*n);
+            let entity = v1::Entity { entity: Some(E::TableEntry(host)) };
+            keyed(&entity).is_some_and(|(key, host)| held.get(key) == Some(&host))
+        };
+        which.filter(is).count()
+    }
+
     fn host(&self, n: usize) -> v1::TableEntry {
-        let value = write_number(u64::from(FIRST) + n as u64);
+        let value = write_number(address(n).into());
         v1::TableEntry {
             table_id: self.hosts,
             r#match: vec![v1::FieldMatch {
@@ -121,15 +160,10 @@ impl Requests {
     pub(super) fn are_all(&self, told: &[v1::Entity], entries: usize) -> Result<(), Failure> {
         let mut seen = vec![false; entries];
         for entity in told {
-            let Some(E::TableEntry(e)) = &entity.entity else {
+            let Some((key, e)) = keyed(entity) else {
                 return Err(Failure::bad("something that is no entry was read"));
             };
-            let Some(FieldMatchType::Exact(key)) =
-                e.r#match.first().and_then(|m| m.field_match_type.as_ref())
-            else {
-                return Err(Failure::bad("an entry without its key was read"));
-            };
-            let address = key.value.iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
+            let address = key.iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
             let n = address.wrapping_sub(FIRST.into()) as usize;
             match seen.get_mut(n) {
                 Some(seen) if !*seen && *e == self.host(n) => *seen = true,
