@@ -2,14 +2,15 @@
 
 use super::digest_config::Config as DigestConfig;
 use crate::code::{Fault, fault};
-use crate::host::SwitchPlane;
+use crate::host::{COLOURS, SwitchPlane};
 use crate::proto::v1;
 use crate::reference::{Index, References};
 use crate::role::Rights;
 use crate::schema::Schema;
-use ir::{Bits, EntryId, RegisterId, Update};
+use ir::{Bits, EntryId, Meter, MeterId, RegisterId, Update};
 use p4::control::Control;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use v1::entity::Entity as E;
 use v1::update::Type;
 
@@ -24,6 +25,8 @@ pub enum Effect {
     Counter(u32, u32, (u64, u64)),
     /// What an entry has counted.
     EntryCounter(EntryId, (u64, u64)),
+    /// What a meter with these rates has counted by colour.
+    MeterCounts(MeterId, Arc<Meter>, [(u64, u64); COLOURS]),
 }
 
 impl Effect {
@@ -37,6 +40,10 @@ impl Effect {
             }
             Effect::Counter(array, index, to) => {
                 plane.set_counter(array, index, to);
+                Ok(())
+            }
+            Effect::MeterCounts(id, meter, to) => {
+                plane.set_meter_counts(id, &meter, to);
                 Ok(())
             }
             Effect::EntryCounter(entry, to) => {

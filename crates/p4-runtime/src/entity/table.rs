@@ -11,7 +11,7 @@ use crate::schema::{Action, Field, Schema, Table};
 use ir::program::MatchKind;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Pattern, TableId};
 use p4::control::profiles::{Member, Refers, Share};
-use p4::control::{Control, Does, Note, normal};
+use p4::control::{Control, Does, Note, meter_of, normal};
 use std::sync::Arc;
 use v1::field_match::FieldMatchType as F;
 use v1::table_action::Type as A;
@@ -524,7 +524,10 @@ pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::TableEntry) -> Resu
         let updates = units::set_direct(w.control, t, id, e.meter_config.as_ref())?;
         w.take(updates);
     }
-    Ok(())
+    match &e.meter_counter_data {
+        Some(data) => units::set_counts(w, meter_of(id), data, &t.name),
+        None => Ok(()),
+    }
 }
 
 /// Direct resources are given only where the table has them.
@@ -535,6 +538,14 @@ fn check_direct(t: &Table, e: &v1::TableEntry) -> Result<(), Fault> {
                 return Err(fault!(InvalidArgument, "table `{}` has no direct meter", t.name));
             }
             Some((_, packets)) => drop(units::of_config(config, packets, &t.name)?),
+        }
+    }
+    if let Some(data) = &e.meter_counter_data {
+        if e.meter_config.is_none() {
+            return Err(units::without_rates(&t.name));
+        }
+        for colour in [&data.green, &data.yellow, &data.red].into_iter().flatten() {
+            units::counted(colour, &t.name)?;
         }
     }
     match &e.counter_data {
@@ -587,7 +598,7 @@ fn write_default(
     if t.const_default {
         return Err(fault!(PermissionDenied, "table `{}`: its default action is constant", t.name));
     }
-    if e.counter_data.is_some() || e.meter_config.is_some() {
+    if e.counter_data.is_some() || e.meter_config.is_some() || e.meter_counter_data.is_some() {
         return Err(fault!(
             Unimplemented,
             "table `{}`: default actions have no direct counter or meter here",
@@ -782,6 +793,9 @@ fn told_in_full(
     }
     if let (true, Some((_, packets))) = (asked.meter_config.is_some(), t.meter) {
         told.meter_config = units::told_direct(r.control, entry.id, packets);
+    }
+    if asked.meter_counter_data.is_some() && t.meter.is_some() {
+        told.meter_counter_data = units::counts(r, meter_of(entry.id));
     }
     if asked.time_since_last_hit.is_some() && t.timeouts {
         let since = r.control.note(entry.id).map_or(0, |n| n.since_ns);

@@ -167,6 +167,15 @@ impl Random {
         v1::MeterConfig { cir, cburst: self.below(9) as i64, pir, pburst: 7, eburst: 0 }
     }
 
+    /// Counts by colour, beside rates mostly.
+    fn colours(&mut self, rates: bool) -> Option<v1::MeterCounterData> {
+        (self.below(if rates { 2 } else { 30 }) == 0).then(|| v1::MeterCounterData {
+            green: Some(self.counts()),
+            yellow: self.one_in(2).then(|| self.counts()),
+            red: Some(self.counts()),
+        })
+    }
+
     /// A cell, all cells, or none.
     fn index(&mut self, size: i64) -> Option<v1::Index> {
         match self.below(20) {
@@ -203,6 +212,7 @@ impl Random {
         if self.below(if e.table_id == ids.slow { 2 } else { 40 }) == 0 {
             e.meter_config = Some(self.rates());
         }
+        e.meter_counter_data = self.colours(e.meter_config.is_some());
         if self.below(if e.table_id == ids.exactly { 4 } else { 60 }) == 0 {
             e.idle_timeout_ns = 1_000_000_000_000;
         }
@@ -259,13 +269,15 @@ impl Random {
             17 => {
                 let index = self.index(METERS);
                 let config = (!self.one_in(3)).then(|| self.rates());
-                let e = v1::MeterEntry { meter_id: ids.rate, index, config, counter_data: None };
+                let counter_data = self.colours(config.is_some());
+                let e = v1::MeterEntry { meter_id: ids.rate, index, config, counter_data };
                 (self.modify(), E::MeterEntry(e))
             }
             18 => {
                 let config = (!self.one_in(3)).then(|| self.rates());
                 let table_entry = Some(self.held(ids, world, ids.slow));
-                let e = v1::DirectMeterEntry { table_entry, config, counter_data: None };
+                let counter_data = self.colours(config.is_some());
+                let e = v1::DirectMeterEntry { table_entry, config, counter_data };
                 (self.modify(), E::DirectMeterEntry(e))
             }
             19 => {
@@ -355,6 +367,7 @@ impl Random {
                 }
                 of.counter_data = self.one_in(2).then(v1::CounterData::default);
                 of.meter_config = self.one_in(2).then(v1::MeterConfig::default);
+                of.meter_counter_data = self.one_in(2).then(v1::MeterCounterData::default);
                 E::TableEntry(of)
             }
             4 => {
@@ -371,7 +384,12 @@ impl Random {
             6 => {
                 of.table_id = self.of(&[0, ids.slow]);
                 let table_entry = Some(of);
-                E::DirectMeterEntry(v1::DirectMeterEntry { table_entry, ..Default::default() })
+                let counter_data = self.one_in(2).then(v1::MeterCounterData::default);
+                E::DirectMeterEntry(v1::DirectMeterEntry {
+                    table_entry,
+                    config: None,
+                    counter_data,
+                })
             }
             7 => {
                 let e = v1::ActionProfileMember { action_profile_id, member_id: any, action: None };
@@ -389,7 +407,8 @@ impl Random {
             }
             10 => {
                 let (meter_id, index) = (self.of(&[0, ids.rate]), cell(self, METERS));
-                E::MeterEntry(v1::MeterEntry { meter_id, index, ..Default::default() })
+                let counter_data = self.one_in(2).then(v1::MeterCounterData::default);
+                E::MeterEntry(v1::MeterEntry { meter_id, index, config: None, counter_data })
             }
             11 => {
                 let (register_id, index) = (self.of(&[0, ids.last]), cell(self, REGISTERS));

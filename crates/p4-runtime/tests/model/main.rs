@@ -254,6 +254,7 @@ impl Run {
                 let lost = self.world.entries.keys().any(|k| k.0 == self.ids.extra) && !extra;
                 if !lost {
                     self.world.has_extra = extra;
+                    self.world.reconciled();
                 }
                 if lost { PRECONDITION } else { OK }
             }

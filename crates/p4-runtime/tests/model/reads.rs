@@ -36,12 +36,16 @@ impl World {
             }
             E::DirectMeterEntry(e) => {
                 let of = e.table_entry.clone().unwrap_or_default();
-                let of = v1::TableEntry { meter_config: Some(v1::MeterConfig::default()), ..of };
+                let of = v1::TableEntry {
+                    meter_config: Some(v1::MeterConfig::default()),
+                    meter_counter_data: e.counter_data,
+                    ..of
+                };
                 let told = self.entries_told(&of).filter(|e| e.table_id == ids.slow);
                 let told = told.map(|mut e| {
                     let config = e.meter_config.take();
+                    let counter_data = e.meter_counter_data.take();
                     let table_entry = Some(v1::TableEntry { action: None, ..e });
-                    let counter_data = None;
                     E::DirectMeterEntry(v1::DirectMeterEntry { table_entry, config, counter_data })
                 });
                 told.collect()
@@ -74,8 +78,12 @@ impl World {
                 let told = |(at, index)| v1::MeterEntry {
                     meter_id: ids.rate,
                     index,
-                    config: self.meters.get(&at).copied(),
-                    counter_data: None,
+                    config: self.meters.get(&at).map(|(config, _)| *config),
+                    counter_data: self
+                        .meters
+                        .get(&at)
+                        .map(|(_, counts)| *counts)
+                        .filter(|_| e.counter_data.is_some()),
                 };
                 let cells = cells(e.index.as_ref(), METERS).into_iter();
                 cells.map(|cell| E::MeterEntry(told(cell))).collect()
@@ -146,6 +154,7 @@ impl World {
         self.entries.iter().filter(wanted).map(|(_, held)| v1::TableEntry {
             counter_data: held.counter_data.filter(|_| e.counter_data.is_some()),
             meter_config: held.meter_config.filter(|_| e.meter_config.is_some()),
+            meter_counter_data: held.meter_counter_data.filter(|_| e.meter_counter_data.is_some()),
             ..held.clone()
         })
     }

@@ -90,7 +90,8 @@ pub(crate) struct World {
     pub(crate) members: BTreeMap<u32, v1::Action>,
     pub(crate) groups: BTreeMap<u32, v1::ActionProfileGroup>,
     pub(crate) counters: BTreeMap<i64, v1::CounterData>,
-    pub(crate) meters: BTreeMap<i64, v1::MeterConfig>,
+    /// Rates, and counts by colour.
+    pub(crate) meters: BTreeMap<i64, (v1::MeterConfig, v1::MeterCounterData)>,
     pub(crate) registers: BTreeMap<i64, Vec<u8>>,
     pub(crate) multicast: BTreeMap<u32, v1::MulticastGroupEntry>,
     pub(crate) sessions: BTreeMap<u32, v1::CloneSessionEntry>,
@@ -118,6 +119,14 @@ impl World {
 
 type Done = Result<(), i32>;
 
+/// Counts by colour as they are read.
+fn colours(data: Option<v1::MeterCounterData>) -> v1::MeterCounterData {
+    let given = data.unwrap_or_default();
+    let of = |data: Option<v1::CounterData>| Some(data.unwrap_or_default());
+    let (green, yellow, red) = (of(given.green), of(given.yellow), of(given.red));
+    v1::MeterCounterData { green, yellow, red }
+}
+
 fn need(good: bool, code: i32) -> Done {
     if good { Ok(()) } else { Err(code) }
 }
@@ -132,6 +141,16 @@ impl World {
     pub(crate) fn key(e: &v1::TableEntry) -> Key {
         let whole = v1::TableEntry { r#match: e.r#match.clone(), ..v1::TableEntry::default() };
         (e.table_id, whole.encode_to_vec(), e.priority)
+    }
+
+    /// Another program has taken over the state: meters count anew.
+    pub(crate) fn reconciled(&mut self) {
+        for (_, counts) in self.meters.values_mut() {
+            *counts = colours(None);
+        }
+        for e in self.entries.values_mut() {
+            e.meter_counter_data = e.meter_counter_data.map(|_| colours(None));
+        }
     }
 
     /// Does an update: the code that it is answered with. What is refused changes nothing.
@@ -234,6 +253,7 @@ impl World {
         need(e.counter_data.is_none() || e.table_id == ids.exactly, INVALID)?;
         need(e.meter_config.is_none() || e.table_id == ids.slow, INVALID)?;
         need(e.meter_config.is_none_or(|c| c.cir <= c.pir), INVALID)?;
+        need(e.meter_config.is_some() || e.meter_counter_data.is_none(), INVALID)?;
         need(e.idle_timeout_ns == 0 || e.table_id == ids.exactly, INVALID)?;
         let was = self.entries.get(&key);
         match kind {
@@ -243,6 +263,7 @@ impl World {
         let action = e.action.as_ref().ok_or(INVALID)?;
         self.does(ids, e.table_id, action, false)?;
         let mut new = e.clone();
+        new.meter_counter_data = e.meter_config.map(|_| colours(e.meter_counter_data));
         if e.table_id == ids.exactly && new.counter_data.is_none() {
             // Nothing is said of it: it goes on.
             let before = was.and_then(|e| e.counter_data);
@@ -351,12 +372,13 @@ impl World {
 
     fn meter(&mut self, kind: Type, e: &v1::MeterEntry) -> Done {
         need(kind == Type::Modify, INVALID)?;
+        need(e.config.is_some() || e.counter_data.is_none(), INVALID)?;
         for at in Self::cells(e.index.as_ref(), METERS)? {
             match e.config {
                 None => drop(self.meters.remove(&at)),
                 Some(config) => {
                     need(config.cir <= config.pir, INVALID)?;
-                    self.meters.insert(at, config);
+                    self.meters.insert(at, (config, colours(e.counter_data)));
                 }
             }
         }
@@ -399,8 +421,11 @@ impl World {
         let key = self.named(ids, e.table_entry.as_ref())?;
         need(key.0 == ids.slow, INVALID)?;
         need(kind == Type::Modify, INVALID)?;
+        need(e.config.is_some() || e.counter_data.is_none(), INVALID)?;
         need(e.config.is_none_or(|c| c.cir <= c.pir), INVALID)?;
-        self.entries.get_mut(&key).unwrap().meter_config = e.config;
+        let entry = self.entries.get_mut(&key).unwrap();
+        entry.meter_config = e.config;
+        entry.meter_counter_data = e.config.map(|_| colours(e.counter_data));
         Ok(())
     }
 
