@@ -375,6 +375,11 @@ impl SwitchPlane {
         }
     }
 
+    /// Forgets counts of a meter that were written.
+    pub fn count_meter_anew(&mut self, id: MeterId) {
+        self.meter_bases.remove(&id);
+    }
+
     /// What a cell of a counter array has counted.
     pub fn array_counter(&self, array: u32, index: u32) -> Option<Counted> {
         let base = self.bases.get(&(array, index)).copied().unwrap_or_default();

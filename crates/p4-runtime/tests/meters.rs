@@ -3,7 +3,7 @@
 #[allow(unreachable_pub)]
 mod common;
 
-use common::{action, bed, bed_with, exact, write};
+use common::{action, batch, bed, bed_with, exact, write};
 use p4_runtime::proto::v1;
 use std::time::Duration;
 use switch::EngineKind;
@@ -113,7 +113,12 @@ fn colours_are_counted() {
         assert_eq!(told, [cell(Some(RATES), counts([12, 21, 30]))]);
         let told = bed.read(direct(None, counts([0; 3])));
         assert_eq!(told, [direct(Some(RATES), counts([3, 3, 3]))]);
-        // Rates that are set anew count anew.
+        // Rates that are set anew count anew, in one batch, too.
+        let first = (Type::Modify, cell(Some(RATES), counts([1, 1, 1])));
+        bed.done(&batch(vec![first, (Type::Modify, cell(Some(RATES), None))]));
+        let told = bed.read(cell(None, counts([0; 3])));
+        assert_eq!(told, [cell(Some(RATES), counts([0; 3]))]);
+        bed.done(&write(Type::Modify, cell(Some(RATES), counts([1, 1, 1]))));
         bed.done(&write(Type::Modify, cell(Some(RATES), None)));
         let told = bed.read(cell(None, counts([0; 3])));
         assert_eq!(told, [cell(Some(RATES), counts([0; 3]))]);

@@ -1,7 +1,7 @@
 //! Meters by index and of entries: two rates, three colours (P4Runtime §9.3). Rates are a second's, in bytes or packets as
 //! the meter counts.
 
-use super::shared::{Reading, Writing, index, only_modify, unknown};
+use super::shared::{Effect, Reading, Writing, index, only_modify, unknown};
 use super::table;
 use super::units::{self, rates, set_direct, set_meter};
 use crate::code::{Fault, fault};
@@ -24,6 +24,7 @@ pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::MeterEntry) -> Resu
         let meter = MeterId(array.first + at);
         let updates = set_meter(w.control, meter, e.config.as_ref(), array.packets, &array.name)?;
         w.take(updates);
+        w.effects.push(Effect::MeterFresh(meter));
         if let Some(data) = &e.counter_data {
             units::set_counts(w, meter, data, &array.name)?;
         }
@@ -50,6 +51,7 @@ pub(super) fn write_direct(
     }
     let updates = set_direct(w.control, t, id, e.config.as_ref())?;
     w.take(updates);
+    w.effects.push(Effect::MeterFresh(meter_of(id)));
     match &e.counter_data {
         Some(data) => units::set_counts(w, meter_of(id), data, &t.name),
         None => Ok(()),

@@ -25,6 +25,8 @@ pub enum Effect {
     Counter(u32, u32, (u64, u64)),
     /// What an entry has counted.
     EntryCounter(EntryId, (u64, u64)),
+    /// A meter has got rates, or has none any more: counts that were written before are no more.
+    MeterFresh(MeterId),
     /// What a meter with these rates has counted by colour.
     MeterCounts(MeterId, Arc<Meter>, [(u64, u64); COLOURS]),
 }
@@ -40,6 +42,10 @@ impl Effect {
             }
             Effect::Counter(array, index, to) => {
                 plane.set_counter(array, index, to);
+                Ok(())
+            }
+            Effect::MeterFresh(id) => {
+                plane.count_meter_anew(id);
                 Ok(())
             }
             Effect::MeterCounts(id, meter, to) => {

@@ -523,6 +523,7 @@ pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::TableEntry) -> Resu
     if t.meter.is_some() && (kind == Type::Modify || e.meter_config.is_some()) {
         let updates = units::set_direct(w.control, t, id, e.meter_config.as_ref())?;
         w.take(updates);
+        w.effects.push(Effect::MeterFresh(meter_of(id)));
     }
     match &e.meter_counter_data {
         Some(data) => units::set_counts(w, meter_of(id), data, &t.name),
