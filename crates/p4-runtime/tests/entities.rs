@@ -367,10 +367,17 @@ fn members_groups_and_action_sets_come_back() {
         weight,
         watch_kind: None,
     };
+    use v1::action_profile_action_set::{ActionSelectionMode as M, SizeSemantics as S};
     let set = v1::ActionProfileActionSet {
         action_profile_actions: vec![one(5, 1), one(6, 3)],
-        ..v1::ActionProfileActionSet::default()
+        action_selection_mode: M::Hash as i32,
+        size_semantics: S::SumOfMembers as i32,
+        group_action: None,
     };
+    let random =
+        v1::ActionProfileActionSet { action_selection_mode: M::Random as i32, ..set.clone() };
+    let random = entry(spread, key(), to(A::ActionProfileActionSet(random)));
+    assert_eq!(bed.refused(&write(Type::Modify, E::TableEntry(random))).0, 12);
     let shot = entry(spread, key(), to(A::ActionProfileActionSet(set)));
     bed.done(&write(Type::Modify, E::TableEntry(shot.clone())));
     assert_eq!(bed.read(of_table(spread)), [E::TableEntry(shot.clone())]);

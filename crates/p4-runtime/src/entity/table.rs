@@ -10,7 +10,7 @@ use crate::restriction::Given;
 use crate::schema::{Action, Field, Schema, Table};
 use ir::program::MatchKind;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Pattern, TableId};
-use p4::control::profiles::{Member, Refers, Share};
+use p4::control::profiles::{Form, Member, Refers, Share};
 use p4::control::{Control, Does, Note, meter_of, normal};
 use std::sync::Arc;
 use v1::field_match::FieldMatchType as F;
@@ -355,6 +355,24 @@ fn set_member(
     Ok((member, Share { weight, watch_port }))
 }
 
+/// A set's mode of selection is kept in so many bits, its semantics of size behind them.
+const WORD_BITS: u32 = 8;
+const WORD: u32 = (1 << WORD_BITS) - 1;
+
+/// How an action set is written, to be read as it was.
+fn form(t: &Table, set: &v1::ActionProfileActionSet) -> Result<Form, Fault> {
+    use v1::action_profile_action_set::{ActionSelectionMode as M, SizeSemantics as S};
+    let wrong = |what: &str, n: i32| {
+        fault!(InvalidArgument, "table `{}`: {n} is no {what} of action sets", t.name)
+    };
+    let mode = M::try_from(set.action_selection_mode)
+        .map_err(|_| wrong("mode of selection", set.action_selection_mode))?;
+    let size = S::try_from(set.size_semantics)
+        .map_err(|_| wrong("semantics of size", set.size_semantics))?;
+    let word = mode as u32 | (size as u32) << WORD_BITS;
+    Ok(Form { by_members: size == S::SumOfMembers, word })
+}
+
 /// What an entry is to do.
 fn does(
     w: &mut Writing<'_>,
@@ -387,7 +405,7 @@ fn does(
         (Some(A::ActionProfileGroupId(g)), Some(_)) => Ok(Does::Refers(Refers::Group(*g))),
         (Some(A::ActionProfileActionSet(_)), None) => Err(lacks("action sets")),
         (Some(A::ActionProfileActionSet(set)), Some(_)) => {
-            use v1::action_profile_action_set::{ActionSelectionMode as M, SizeSemantics as S};
+            use v1::action_profile_action_set::ActionSelectionMode as M;
             if set.group_action.is_some() {
                 return Err(fault!(
                     Unimplemented,
@@ -402,20 +420,14 @@ fn does(
                     t.name
                 ));
             }
-            if set.size_semantics() == S::SumOfMembers {
-                return Err(fault!(
-                    Unimplemented,
-                    "table `{}`: a set's size is the sum of its weights; SUM_OF_MEMBERS is not done",
-                    t.name
-                ));
-            }
+            let form = form(t, set)?;
             if set.action_profile_actions.is_empty() {
                 return Err(fault!(InvalidArgument, "table `{}`: the action set is empty", t.name));
             }
             let members = set.action_profile_actions.iter();
             let members = members.map(|a| set_member(w.schema, t, a));
             let (refers, updates) =
-                w.control.own_group(t.table, members.collect::<Result<_, _>>()?)?;
+                w.control.own_group(t.table, members.collect::<Result<_, _>>()?, form)?;
             w.take(updates);
             Ok(Does::Refers(refers))
         }
@@ -692,7 +704,7 @@ fn told_does(
 ) -> Option<v1::TableAction> {
     let told = match control.refers(t.table, entry) {
         Some(_) if control.own_members(t.table, entry).is_some() => {
-            let members = control.own_members(t.table, entry)?;
+            let (members, form) = control.own_members(t.table, entry)?;
             let told = |(member, share): (&Member, Share)| {
                 let (id, action) = schema
                     .actions
@@ -709,7 +721,9 @@ fn told_does(
             };
             A::ActionProfileActionSet(v1::ActionProfileActionSet {
                 action_profile_actions: members.into_iter().filter_map(told).collect(),
-                ..v1::ActionProfileActionSet::default()
+                action_selection_mode: (form.word & WORD) as i32,
+                size_semantics: (form.word >> WORD_BITS) as i32,
+                group_action: None,
             })
         }
         Some(Refers::Member(m)) => A::ActionProfileMemberId(m),

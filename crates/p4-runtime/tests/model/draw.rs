@@ -79,7 +79,7 @@ impl Random {
             (true, 0) => A::ActionProfileMemberId(1 + self.below(8) as u32),
             (true, 1) => A::ActionProfileGroupId(1 + self.below(4) as u32),
             (true, _) => {
-                let n = if self.one_in(30) { 0 } else { 1 + self.below(3) };
+                let n = if self.one_in(30) { 0 } else { 1 + self.below(5) };
                 let action = |r: &mut Random| v1::ActionProfileAction {
                     action: Some(r.call(ids)),
                     weight: r.of(&[1, 1, 2, 3, 0]),
@@ -87,7 +87,9 @@ impl Random {
                 };
                 A::ActionProfileActionSet(v1::ActionProfileActionSet {
                     action_profile_actions: (0..n).map(|_| action(self)).collect(),
-                    ..v1::ActionProfileActionSet::default()
+                    action_selection_mode: self.of(&[0, 0, 1, 1, 2, 3]),
+                    size_semantics: self.of(&[0, 1, 2, 2]),
+                    group_action: None,
                 })
             }
         };

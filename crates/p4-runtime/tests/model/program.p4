@@ -20,7 +20,7 @@ control I(inout headers h, inout meta m, inout standard_metadata_t sm) {
     meter(2, MeterType.packets) rate;
     direct_counter(CounterType.packets_and_bytes) used;
     direct_meter<bit<2>>(MeterType.bytes) limit;
-    action_selector(HashAlgorithm.crc16, 32w6, 32w8) hops;
+    @max_group_size(4) action_selector(HashAlgorithm.crc16, 32w6, 32w8) hops;
     action go(bit<9> port) { sm.egress_spec = port; }
     action drop() { mark_to_drop(sm); }
     action paced(bit<9> port) { sm.egress_spec = port; limit.read(m.color); }

@@ -26,6 +26,7 @@ pub(crate) const UNKNOWN: i32 = 12;
 
 /// What the program declares.
 pub(crate) const MEMBERS_MAX: usize = 6;
+pub(crate) const GROUP_MAX: i32 = 4;
 pub(crate) const COUNTERS: i64 = 4;
 pub(crate) const METERS: i64 = 2;
 pub(crate) const REGISTERS: i64 = 3;
@@ -233,11 +234,19 @@ impl World {
                 need(self.groups.contains_key(g), MISSING)
             }
             A::ActionProfileActionSet(set) => {
-                need(indirect && !set.action_profile_actions.is_empty(), INVALID)?;
+                need(indirect, INVALID)?;
+                // At random is not done; other modes are none.
+                need(set.action_selection_mode != 2, UNKNOWN)?;
+                need(set.action_selection_mode < 3, INVALID)?;
+                need(!set.action_profile_actions.is_empty(), INVALID)?;
                 set.action_profile_actions.iter().try_for_each(|a| {
                     call(a.action.as_ref().unwrap())?;
                     need(a.weight > 0, INVALID)
-                })
+                })?;
+                let weights = set.action_profile_actions.iter().map(|a| a.weight).sum();
+                let members = set.action_profile_actions.len() as i32;
+                let size = if set.size_semantics == 2 { members } else { weights };
+                need(size <= GROUP_MAX, FULL)
             }
         }
     }
@@ -343,8 +352,9 @@ impl World {
             max_size = was.max_size;
         }
         need(single.iter().all(|m| self.members.contains_key(m)), MISSING)?;
+        need(max_size <= GROUP_MAX, INVALID)?;
         let places: i32 = e.members.iter().map(|m| m.weight).sum();
-        need(max_size == 0 || places <= max_size, FULL)?;
+        need(places <= if max_size == 0 { GROUP_MAX } else { max_size }, FULL)?;
         need(kind == Type::Modify || was.is_none(), EXISTS)?;
         let mut new = v1::ActionProfileGroup { max_size, ..e.clone() };
         new.members.sort_by_key(|m| m.member_id);

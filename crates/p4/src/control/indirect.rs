@@ -46,6 +46,17 @@ pub struct GroupOf {
     pub members: BTreeMap<u32, Share>,
     /// Most places that its members may have together; 0 leaves that to the program.
     pub max_size: u32,
+    /// How an entry's own group was written.
+    pub form: Form,
+}
+
+/// How an entry's own group was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Form {
+    /// Its size is how many members it has, whatever their weights.
+    pub by_members: bool,
+    /// The control plane's own word about it.
+    pub word: u32,
 }
 
 /// Groups and members from this number on belong to one entry each, and are nobody else's.
