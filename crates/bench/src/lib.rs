@@ -24,6 +24,7 @@
 //! | [`flood`] | known users of the gateway beside a flood of unknown ones |
 //! | [`classify`] | lookup structures on ClassBench's rules |
 //! | [`ovn`] | an OVN chassis's tables, with traffic between its ports |
+//! | [`p4runtime`] | writes and reads of P4Runtime, beside a server that only decodes |
 //! | [`patch`] | bridges in a row, joined by patch ports |
 //! | [`calibrate`] | prices of this machine |
 //! | [`options`] | the command line |
@@ -63,6 +64,7 @@ mod load;
 mod measure;
 pub mod options;
 mod ovn;
+mod p4runtime;
 mod patch;
 mod pipeline;
 mod reactive;
@@ -89,6 +91,7 @@ pub fn run(command: BenchCommand) -> Result<(), Failure> {
         BenchCommand::Reactive(options) => reactive::run(&options),
         BenchCommand::Flood(options) => flood::run(&options),
         BenchCommand::Classify(options) => self::classify::run(&options),
+        BenchCommand::P4runtime(options) => p4runtime::run(&options),
         BenchCommand::Patch(options) => patch::run(&options),
         BenchCommand::Xdp(options) => xdp::run(&options),
         BenchCommand::Calibrate(options) => calibrate::calibrate(&options),

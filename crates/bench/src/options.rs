@@ -31,6 +31,8 @@ pub enum BenchCommand {
     Classify(Box<BenchClassifyOptions>),
     /// Measure what lookups and edits cost on this machine, for plans and predictions
     Calibrate(BenchCalibrateOptions),
+    /// Time writes and reads of P4Runtime, in turns with a server that only decodes and answers
+    P4runtime(BenchP4RuntimeOptions),
     /// Time bridges in a row, joined by patch ports
     Patch(BenchPatchOptions),
     /// Forward between AF_XDP ports on veth, in turns with a bare AF_XDP forwarding loop; needs root
@@ -81,6 +83,26 @@ pub struct BenchSamplesOptions {
     /// Fail if a program takes more, or the interpreter has run a packet
     #[arg(long)]
     pub check: bool,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `millrace bench p4runtime`.
+#[derive(Args, Debug)]
+pub struct BenchP4RuntimeOptions {
+    /// Entries that are written and read
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=262_144))]
+    pub entries: u32,
+    /// Runs; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub runs: usize,
+    /// Fail if a bound is not held
+    #[arg(long)]
+    pub check: bool,
+    /// Instead, replace the program so often under traffic and writes, and fail if anything is lost
+    #[arg(long, value_name = "N", conflicts_with = "check")]
+    pub swaps: Option<u32>,
     /// One JSON object on standard output
     #[arg(long)]
     pub json: bool,

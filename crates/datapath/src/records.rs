@@ -11,8 +11,9 @@
 //! Cost: acquiring, a hash of the call.
 //! Checked by: the tests below; `tests/differential`.
 
-use hashbrown::HashMap;
+use hashbrown::{DefaultHashBuilder, HashTable};
 use ir::{ActionCall, ActionId};
+use std::hash::BuildHasher;
 
 /// In place of an action: the number is not used any more.
 pub const RETIRED: ActionId = ActionId(u32::MAX);
@@ -22,7 +23,9 @@ pub struct Records {
     words: Vec<u64>,
     /// Words of a record.
     stride: usize,
-    by_call: HashMap<ActionCall, u32>,
+    /// Records of calls by the call's hash, which lies beside, so that growing looks at no call.
+    by_call: HashTable<(u64, u32)>,
+    hasher: DefaultHashBuilder,
     calls: Vec<Slot>,
     free: Vec<u32>,
     variants: Vec<Variant>,
@@ -51,7 +54,8 @@ impl Records {
         let mut records = Records {
             words: Vec::new(),
             stride: 0,
-            by_call: HashMap::new(),
+            by_call: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
             calls: vec![Slot { call: default.clone(), users: 1, variant: 0 }],
             free: Vec::new(),
             variants: Vec::new(),
@@ -103,9 +107,13 @@ impl Records {
 
     /// The record of a call, with one more user.
     pub fn acquire(&mut self, call: &ActionCall) -> u32 {
-        if let Some(record) = self.by_call.get(call) {
-            self.calls[*record as usize].users += 1;
-            return *record;
+        let hash = self.hasher.hash_one(call);
+        let same = |(other, record): &(u64, u32)| {
+            *other == hash && self.calls[*record as usize].call == *call
+        };
+        if let Some((_, record)) = self.by_call.find(hash, same).copied() {
+            self.calls[record as usize].users += 1;
+            return record;
         }
         let slot = Slot { call: call.clone(), users: 1, variant: 0 };
         let record = match self.free.pop() {
@@ -119,7 +127,7 @@ impl Records {
                 self.calls.len() as u32 - 1
             }
         };
-        self.by_call.insert(call.clone(), record);
+        self.by_call.insert_unique(hash, (hash, record), |(hash, _)| *hash);
         self.fill(record);
         record
     }
@@ -129,7 +137,10 @@ impl Records {
         let slot = &mut self.calls[record as usize];
         slot.users -= 1;
         if slot.users == 0 {
-            self.by_call.remove(&slot.call);
+            let hash = self.hasher.hash_one(&slot.call);
+            if let Ok(held) = self.by_call.find_entry(hash, |(_, other)| *other == record) {
+                held.remove();
+            }
             self.variants[slot.variant].records -= 1;
             self.free.push(record);
         }
@@ -188,7 +199,7 @@ impl Records {
     pub fn memory_bytes(&self) -> usize {
         8 * self.words.capacity()
             + self.calls.capacity() * size_of::<Slot>()
-            + self.by_call.capacity() * (size_of::<ActionCall>() + 8)
+            + self.by_call.capacity() * size_of::<(u64, u32)>()
     }
 }
 

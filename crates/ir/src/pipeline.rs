@@ -397,7 +397,7 @@ impl Pipeline {
     ///
     /// On an error, the index of the update that was refused comes with the reason.
     pub fn transact(&mut self, updates: &[Update]) -> Result<u64, (usize, UpdateError)> {
-        let mut undo: SmallVec<[Undo; 4]> = SmallVec::new();
+        let mut undo: SmallVec<[Undo; 4]> = SmallVec::with_capacity(updates.len());
         for (i, update) in updates.iter().enumerate() {
             match self.apply(update) {
                 Ok(step) => undo.push(step),

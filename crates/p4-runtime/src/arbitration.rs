@@ -8,6 +8,7 @@
 
 use crate::code::{Fault, fault};
 use crate::proto::{rpc, v1};
+use crate::role::{Config, Rights};
 use std::collections::BTreeMap;
 
 /// Streams at once, at most.
@@ -43,6 +44,8 @@ struct RoleState {
     /// The highest id that was ever seen.
     highest: Option<u128>,
     primary: Option<StreamId>,
+    /// As its last primary has said.
+    config: Option<Config>,
 }
 
 /// All streams and roles.
@@ -78,14 +81,14 @@ impl Arbitration {
         said: &v1::MasterArbitrationUpdate,
     ) -> Result<Vec<Notice>, Fault> {
         let role = said.role.as_ref();
-        if role.is_some_and(|r| r.config.is_some()) {
+        let name = role.map_or(String::new(), |r| role_name(&r.name, r.id));
+        let config = Config::read(role.and_then(|r| r.config.as_ref()))?;
+        if name.is_empty() && config.is_some() {
             return Err(fault!(
                 InvalidArgument,
-                "role.config is not known here; say in the program what a role may write, by \
-                 @p4runtime_role(\"NAME\")"
+                "the role without a name may do everything and has no role.config; give the role a name"
             ));
         }
-        let name = role.map_or(String::new(), |r| role_name(&r.name, r.id));
         if name.len() > NAME_MAX {
             return Err(fault!(InvalidArgument, "a role's name has at most {NAME_MAX} bytes"));
         }
@@ -138,6 +141,7 @@ impl Arbitration {
         if election.is_some() && election >= state.highest {
             state.highest = election;
             state.primary = Some(stream);
+            state.config = config;
         } else if state.primary == Some(stream) {
             state.primary = None;
         }
@@ -210,6 +214,22 @@ impl Arbitration {
             )),
             Some(_) => Ok(()),
         }
+    }
+
+    /// What a role may write and read.
+    pub fn rights(&self, role: &str) -> Rights {
+        if role.is_empty() {
+            return Rights::default();
+        }
+        let others = self.roles.iter().filter(|(name, _)| *name != role);
+        let others = others.filter_map(|(_, s)| s.config.as_ref());
+        let alone = others.flat_map(|config| config.exclusive().iter().copied()).collect();
+        Rights::new(self.config(role), alone)
+    }
+
+    /// The config of a role, if it has one.
+    pub fn config(&self, role: &str) -> Option<&Config> {
+        self.roles.get(role)?.config.as_ref()
     }
 
     /// The role of a stream that has arbitrated, and whether it is the role's primary.

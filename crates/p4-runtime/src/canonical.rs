@@ -56,6 +56,10 @@ pub fn read(bytes: &[u8], width: u32) -> Result<Bits, Misfit> {
     if has > u64::from(width) {
         return Err(Misfit::Wide { has, width });
     }
+    if rest.len() <= 16 {
+        let value = rest.iter().fold(0, |n: u128, b| n << 8 | u128::from(*b));
+        return Ok(Bits::from_u128(value, width));
+    }
     let len = (width as usize).div_ceil(8);
     let mut whole = vec![0; len - rest.len()];
     whole.extend_from_slice(rest);

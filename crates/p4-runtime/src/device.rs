@@ -13,6 +13,7 @@ use crate::host::Host;
 use crate::packet::Headers;
 use crate::proto::{info, v1};
 use crate::reference::{self, Index, References};
+use crate::role::Rights;
 use crate::schema::Schema;
 use crate::streams::{Streams, Told};
 use ir::TableId;
@@ -197,18 +198,25 @@ impl Device {
                 request.updates.len()
             )));
         }
-        let results = write(&mut program, &mut host, request, &role, atomicity).map_err(refuse)?;
+        let rights = arbitration.rights(&role);
+        let role = (role.as_str(), &rights);
+        let results = write(&mut program, &mut host, request, role, atomicity).map_err(refuse)?;
         let done = results.iter().filter(|r| r.is_ok()).count();
         if done > 0 {
             drop(host);
             drop(program);
             self.switch.sync();
             self.switch.note_change("p4runtime", "p4_write", "modify", || {
-                format!("{done} updates of the role \"{role}\"")
+                format!("{done} updates of the role \"{}\"", role.0)
             });
         }
         drop(arbitration);
         batch(&results).map(|()| v1::WriteResponse {})
+    }
+
+    /// Lets the switch catch up with what was written, for whoever has answered and has the time.
+    pub fn settle(&self) {
+        self.switch.advance();
     }
 
     /// `Read`
@@ -221,6 +229,7 @@ impl Device {
                 request.entities.len()
             ));
         }
+        let rights = look(&self.arbitration).rights(&request.role);
         let mut program = lock(&self.program);
         let mut host = lock(&self.host);
         Self::bound(&mut program, &host)?;
@@ -236,6 +245,7 @@ impl Device {
             plane,
             digests,
             role: &request.role,
+            rights: &rights,
             now_ns,
             out: Vec::new(),
         };
@@ -254,12 +264,16 @@ impl Device {
         self.is_ours(request.device_id)?;
         let role = role_name(&request.role, request.role_id);
         let id = election(request.election_id.as_ref());
-        look(&self.arbitration).check(&role, id)?;
-        if !role.is_empty() {
-            return Err(fault!(
-                PermissionDenied,
-                "pipelines are for the role without a name, not for \"{role}\""
-            ));
+        {
+            let arbitration = look(&self.arbitration);
+            arbitration.check(&role, id)?;
+            if !role.is_empty() && !arbitration.config(&role).is_some_and(|c| c.pushes) {
+                return Err(fault!(
+                    PermissionDenied,
+                    "pipelines are for the role without a name, not for \"{role}\"; can_push_pipeline in its \
+                     role.config lets it push"
+                ));
+            }
         }
         let action = match Action::try_from(request.action) {
             Ok(Action::Unspecified) | Err(_) => {
@@ -516,7 +530,12 @@ impl Device {
         let arbitration = look(&self.arbitration);
         let mut streams = lock(&self.streams);
         let mut lost = 0;
-        for (_, stream) in arbitration.primaries() {
+        for (role, stream) in arbitration.primaries() {
+            if let (Update::Packet(packet), Some(config)) = (update, arbitration.config(role))
+                && !config.takes(packet)
+            {
+                continue;
+            }
             if !streams.notify(stream, update.clone()) {
                 lost += 1;
             }
@@ -631,7 +650,7 @@ fn write(
     program: &mut Program,
     host: &mut Host,
     request: &v1::WriteRequest,
-    role: &str,
+    (role, rights): (&str, &Rights),
     atomicity: Atomicity,
 ) -> Result<Vec<Result<(), Fault>>, Fault> {
     let now_ns = host.switch().now_ns();
@@ -655,8 +674,9 @@ fn write(
         digests: &mut *digests,
         references: references.as_mut().map(|index| (refs, index)),
         role,
+        rights,
         now_ns,
-        updates: Vec::new(),
+        updates: Vec::with_capacity(request.updates.len()),
         effects: Vec::new(),
     };
     let mut results: Vec<Result<(), Fault>> = Vec::with_capacity(request.updates.len());

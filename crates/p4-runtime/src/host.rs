@@ -8,7 +8,7 @@
 use ::p4::commands::{self, Counted, Plane, Wrong};
 use ::p4::control::{Carried, Control, Refused};
 use ::p4::lower::Lowered;
-use ir::{Bits, EntryId, RegisterId, TableId, Update};
+use ir::{Bits, EntryId, Meter, MeterId, RegisterId, TableId, Update};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -87,7 +87,12 @@ pub struct SwitchPlane {
     bases: HashMap<(u32, u32), Counted>,
     /// The same of entries, by their counters.
     entry_bases: HashMap<u32, Counted>,
+    /// The same of meters, by colour. A meter that gets rates counts anew.
+    meter_bases: HashMap<MeterId, [Counted; COLOURS]>,
 }
+
+/// Green, yellow and red.
+pub const COLOURS: usize = 3;
 
 impl Host {
     /// A program that was compiled on a switch that `start` starts.
@@ -104,7 +109,12 @@ impl Host {
         let control = Control::with_ids(lowered, Box::new(ids))?;
         let contents = control.pipeline.contents();
         switch.transact(&contents).map_err(|(_, e)| HostError::Update(e))?;
-        let plane = SwitchPlane { switch, bases: HashMap::new(), entry_bases: HashMap::new() };
+        let plane = SwitchPlane {
+            switch,
+            bases: HashMap::new(),
+            entry_bases: HashMap::new(),
+            meter_bases: HashMap::new(),
+        };
         Ok(Host { control, plane, workers, generation: 0, edits: 0 })
     }
 
@@ -337,6 +347,39 @@ impl SwitchPlane {
         less((now.packets, now.bytes), base)
     }
 
+    /// What a meter has counted by colour since it got its rates.
+    fn coloured(&self, id: MeterId, meter: &Meter) -> Option<[Counted; COLOURS]> {
+        let stats = self.switch.meter_stats(id)?;
+        let mut of = [(0, 0); COLOURS];
+        of[0] = (stats.input.packets, stats.input.bytes);
+        for (band, count) in meter.bands.iter().zip(&stats.bands) {
+            let count = (count.packets, count.bytes);
+            let colour = usize::from(band.color).min(COLOURS - 1);
+            of[colour] = (of[colour].0 + count.0, of[colour].1 + count.1);
+            of[0] = (of[0].0.saturating_sub(count.0), of[0].1.saturating_sub(count.1));
+        }
+        Some(of)
+    }
+
+    /// What a meter with these rates has counted by colour.
+    pub fn meter_counts(&self, id: MeterId, meter: &Meter) -> Option<[Counted; COLOURS]> {
+        let now = self.coloured(id, meter)?;
+        let base = self.meter_bases.get(&id).copied().unwrap_or_default();
+        Some([0, 1, 2].map(|colour| less(now[colour], base[colour])))
+    }
+
+    /// Sets what a meter with these rates has counted by colour.
+    pub fn set_meter_counts(&mut self, id: MeterId, meter: &Meter, to: [Counted; COLOURS]) {
+        if let Some(now) = self.coloured(id, meter) {
+            self.meter_bases.insert(id, [0, 1, 2].map(|colour| less(now[colour], to[colour])));
+        }
+    }
+
+    /// Forgets counts of a meter that were written.
+    pub fn count_meter_anew(&mut self, id: MeterId) {
+        self.meter_bases.remove(&id);
+    }
+
     /// What a cell of a counter array has counted.
     pub fn array_counter(&self, array: u32, index: u32) -> Option<Counted> {
         let base = self.bases.get(&(array, index)).copied().unwrap_or_default();
@@ -346,6 +389,17 @@ impl SwitchPlane {
 
 impl Plane for SwitchPlane {
     fn update(&mut self, updates: &[Update]) -> Result<(), String> {
+        if !self.meter_bases.is_empty() {
+            for update in updates {
+                match update {
+                    Update::SetMeter(id, _) | Update::RemoveMeter(id) => {
+                        self.meter_bases.remove(id);
+                    }
+                    Update::SetProgram(_) => self.meter_bases.clear(),
+                    _ => {}
+                }
+            }
+        }
         self.switch.transact(updates).map(|_| ()).map_err(|(_, e)| e.to_string())
     }
 

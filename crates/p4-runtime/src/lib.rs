@@ -15,6 +15,7 @@
 //! | [`packet`], [`digests`], [`streams`] | packet I/O, digests, what waits for a stream |
 //! | `reference` | what entries refer to, and who refers to it |
 //! | [`restriction`] | what entries have to keep to, as the program's annotations say |
+//! | [`role`] | what a role may do, as its config says |
 //! | [`translation`] | types that the client has other values of |
 //! | [`canonical`], [`code`] | byte strings; canonical codes and errors of a batch |
 //! | [`server`] | sockets, TLS, gRPC |
@@ -38,6 +39,7 @@ pub mod packet;
 pub mod proto;
 mod reference;
 pub mod restriction;
+pub mod role;
 pub mod schema;
 pub mod server;
 pub mod streams;

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::sync::oneshot;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
@@ -116,10 +117,12 @@ impl Service {
     ) -> Result<T, Status> {
         let device = self.0.clone();
         let done = tokio::task::spawn_blocking(move || f(&device)).await;
-        done.map_err(|error| {
-            fault!(Internal, "the request has failed within the switch: {error}").status()
-        })
+        done.map_err(|error| failed(&error))
     }
+}
+
+fn failed(why: &dyn std::fmt::Display) -> Status {
+    fault!(Internal, "the request has failed within the switch: {why}").status()
 }
 
 #[tonic::async_trait]
@@ -129,7 +132,15 @@ impl P4Runtime for Service {
         request: Request<v1::WriteRequest>,
     ) -> Result<Response<v1::WriteResponse>, Status> {
         let request = request.into_inner();
-        let done = self.blocking(move |device| device.write(&request)).await?;
+        let device = self.0.clone();
+        let (answer, answered) = oneshot::channel();
+        tokio::task::spawn_blocking(move || {
+            // If nobody waits for the answer any more, what was written is in force all the same.
+            let _ = answer.send(device.write(&request));
+            // What the client does not wait for.
+            device.settle();
+        });
+        let done = answered.await.map_err(|_| failed(&"it has ended early"))?;
         done.map(Response::new).map_err(|status| *status)
     }
 

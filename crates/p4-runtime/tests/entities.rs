@@ -291,7 +291,8 @@ fn replication_and_value_sets_come_back() {
     bed.done(&write(Type::Modify, session(5, vec![replica(&[9], 0)], 0)));
     assert_eq!(bed.read(session(5, vec![], 0)), [session(5, vec![replica(&[9], 0)], 0)]);
     let cut = session(5, vec![replica(&[9], 0)], 64);
-    assert_eq!(bed.refused(&write(Type::Modify, cut)).0, 12);
+    bed.done(&write(Type::Modify, cut.clone()));
+    assert_eq!(bed.read(session(5, vec![], 0)), [cut]);
     bed.done(&write(Type::Delete, session(5, vec![], 0)));
     assert_eq!(bed.read(session(0, vec![], 0)), []);
     // A value set has all of its members at once.
@@ -366,10 +367,17 @@ fn members_groups_and_action_sets_come_back() {
         weight,
         watch_kind: None,
     };
+    use v1::action_profile_action_set::{ActionSelectionMode as M, SizeSemantics as S};
     let set = v1::ActionProfileActionSet {
         action_profile_actions: vec![one(5, 1), one(6, 3)],
-        ..v1::ActionProfileActionSet::default()
+        action_selection_mode: M::Hash as i32,
+        size_semantics: S::SumOfMembers as i32,
+        group_action: None,
     };
+    let random =
+        v1::ActionProfileActionSet { action_selection_mode: M::Random as i32, ..set.clone() };
+    let random = entry(spread, key(), to(A::ActionProfileActionSet(random)));
+    assert_eq!(bed.refused(&write(Type::Modify, E::TableEntry(random))).0, 12);
     let shot = entry(spread, key(), to(A::ActionProfileActionSet(set)));
     bed.done(&write(Type::Modify, E::TableEntry(shot.clone())));
     assert_eq!(bed.read(of_table(spread)), [E::TableEntry(shot.clone())]);

@@ -1,12 +1,13 @@
 //! Meters by index and of entries: two rates, three colours (P4Runtime §9.3). Rates are a second's, in bytes or packets as
 //! the meter counts.
 
-use super::shared::{Reading, Writing, index, only_modify, unknown};
+use super::shared::{Effect, Reading, Writing, index, only_modify, unknown};
 use super::table;
-use super::units::{rates, set_direct, set_meter};
+use super::units::{self, rates, set_direct, set_meter};
 use crate::code::{Fault, fault};
 use crate::proto::v1;
 use ir::MeterId;
+use p4::control::meter_of;
 use v1::entity::Entity as E;
 use v1::update::Type;
 
@@ -15,20 +16,20 @@ pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::MeterEntry) -> Resu
     let array = array.ok_or_else(|| unknown("meter", e.meter_id))?;
     w.allowed(e.meter_id, &format!("meter `{}`", array.name))?;
     only_modify(kind, "a meter")?;
-    if e.counter_data.is_some() {
-        return Err(no_counts(&array.name));
+    if e.counter_data.is_some() && e.config.is_none() {
+        return Err(units::without_rates(&array.name));
     }
     let at = index(e.index.as_ref(), array.size, &array.name)?;
     for at in at.map_or(0..array.size, |at| at..at + 1) {
         let meter = MeterId(array.first + at);
         let updates = set_meter(w.control, meter, e.config.as_ref(), array.packets, &array.name)?;
         w.take(updates);
+        w.effects.push(Effect::MeterFresh(meter));
+        if let Some(data) = &e.counter_data {
+            units::set_counts(w, meter, data, &array.name)?;
+        }
     }
     Ok(())
-}
-
-fn no_counts(name: &str) -> Fault {
-    fault!(Unimplemented, "meter `{name}`: the counts of its colours cannot be written")
 }
 
 pub(super) fn write_direct(
@@ -45,34 +46,31 @@ pub(super) fn write_direct(
         return Err(fault!(InvalidArgument, "table `{}` has no direct meter", t.name));
     }
     only_modify(kind, "a direct meter")?;
-    if e.counter_data.is_some() {
-        return Err(no_counts(&t.name));
+    if e.counter_data.is_some() && e.config.is_none() {
+        return Err(units::without_rates(&t.name));
     }
     let updates = set_direct(w.control, t, id, e.config.as_ref())?;
     w.take(updates);
-    Ok(())
+    w.effects.push(Effect::MeterFresh(meter_of(id)));
+    match &e.counter_data {
+        Some(data) => units::set_counts(w, meter_of(id), data, &t.name),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn read(r: &mut Reading<'_>, e: &v1::MeterEntry) -> Result<(), Fault> {
     let schema = r.schema;
     for (id, array) in r.chosen(&schema.meters, e.meter_id, "meter")? {
-        if e.counter_data.is_some() {
-            return Err(unread(&array.name));
-        }
         let at = index(e.index.as_ref(), array.size, &array.name)?;
         for at in at.map_or(0..array.size, |at| at..at + 1) {
-            let meter = r.control.pipeline.meter(MeterId(array.first + at));
-            let config = meter.map(|m| rates(m, array.packets));
+            let id_of = MeterId(array.first + at);
+            let config = r.control.pipeline.meter(id_of).map(|m| rates(m, array.packets));
             let index = Some(v1::Index { index: at.into() });
-            let counter_data = None;
+            let counter_data = e.counter_data.and_then(|_| units::counts(r, id_of));
             r.tell(E::MeterEntry(v1::MeterEntry { meter_id: id, index, config, counter_data }));
         }
     }
     Ok(())
-}
-
-fn unread(name: &str) -> Fault {
-    fault!(Unimplemented, "meter `{name}`: packets are not counted by colour")
 }
 
 pub(super) fn read_direct(r: &mut Reading<'_>, e: &v1::DirectMeterEntry) -> Result<(), Fault> {
@@ -83,10 +81,11 @@ pub(super) fn read_direct(r: &mut Reading<'_>, e: &v1::DirectMeterEntry) -> Resu
             return Err(fault!(InvalidArgument, "table `{}` has no direct meter", t.name));
         }
     }
-    if e.counter_data.is_some() {
-        return Err(unread("the table"));
-    }
-    let asked = v1::TableEntry { meter_config: Some(v1::MeterConfig::default()), ..of };
+    let asked = v1::TableEntry {
+        meter_config: Some(v1::MeterConfig::default()),
+        meter_counter_data: e.counter_data,
+        ..of
+    };
     let from = r.out.len();
     table::read(r, &asked)?;
     let schema = r.schema;
@@ -97,8 +96,8 @@ pub(super) fn read_direct(r: &mut Reading<'_>, e: &v1::DirectMeterEntry) -> Resu
             continue;
         }
         let config = entry.meter_config.take();
+        let counter_data = entry.meter_counter_data.take();
         let table_entry = Some(v1::TableEntry { action: None, ..entry });
-        let counter_data = None;
         r.tell(E::DirectMeterEntry(v1::DirectMeterEntry { table_entry, config, counter_data }));
     }
     Ok(())

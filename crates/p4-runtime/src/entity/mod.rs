@@ -35,8 +35,10 @@ pub fn write(w: &mut Writing<'_>, update: &v1::Update) -> Result<(), Fault> {
     };
     let schema = w.schema;
     let allowed = match entity {
-        E::TableEntry(e) => schema.allows(w.role, e.table_id),
-        E::ActionProfileMember(e) => schema.allows(w.role, e.action_profile_id),
+        E::TableEntry(e) => schema.allows(w.role, e.table_id) && w.rights.allow(e.table_id),
+        E::ActionProfileMember(e) => {
+            schema.allows(w.role, e.action_profile_id) && w.rights.allow(e.action_profile_id)
+        }
         _ => true,
     };
     let mut change = None;

@@ -33,7 +33,10 @@ fn member(schema: &Schema, p: &Profile, e: &v1::ActionProfileMember) -> Result<M
             known.join(", ")
         )
     })?;
-    Ok(Member { action: action.name.clone(), args: table::args(&at, action, given)? })
+    Ok(Member {
+        action: action.name.clone(),
+        args: table::args(format_args!("{at}"), action, given)?,
+    })
 }
 
 pub(super) fn write_member(

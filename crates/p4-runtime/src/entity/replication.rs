@@ -4,7 +4,7 @@ use super::shared::{Reading, Writing};
 use crate::canonical;
 use crate::code::{Fault, fault};
 use crate::proto::v1;
-use p4::control::multicast::{Copies, Replica};
+use p4::control::multicast::{Copies, Cut, Replica, Session};
 use std::collections::HashSet;
 use v1::entity::Entity as E;
 use v1::packet_replication_engine_entry::Type as Pre;
@@ -15,8 +15,6 @@ use v1::update::Type;
 const PORT_BITS: u32 = 9;
 /// Copies of a group, at most.
 const REPLICAS_MAX: usize = 4096;
-/// No frame is longer, so cutting copies at this length cuts none.
-const WHOLE: i32 = 65_535;
 
 /// A port as bytes.
 pub(super) fn port(bytes: &[u8]) -> Result<u32, Fault> {
@@ -101,7 +99,7 @@ fn told(replicas: &[Replica]) -> Vec<v1::Replica> {
 
 /// What is not of a table is the nameless role's.
 fn allowed(w: &Writing<'_>) -> Result<(), Fault> {
-    match w.role.is_empty() || w.schema.roles.is_empty() {
+    match w.role.is_empty() || (w.schema.roles.is_empty() && w.rights.are_whole()) {
         true => Ok(()),
         false => Err(fault!(
             PermissionDenied,
@@ -145,26 +143,21 @@ pub(super) fn write_session(
         w.take(updates);
         return Ok(());
     }
-    if e.class_of_service != 0 {
-        return Err(fault!(
-            Unimplemented,
-            "{of}: clones have no class of service here; 0 is right"
-        ));
-    }
-    if e.packet_length_bytes != 0 && e.packet_length_bytes < WHOLE {
-        return Err(fault!(
-            Unimplemented,
-            "{of}: clones are not cut at {} bytes; 0 is right, and `truncate` in the program cuts",
+    let length = u32::try_from(e.packet_length_bytes).map_err(|_| {
+        fault!(
+            InvalidArgument,
+            "{of}: packet_length_bytes {}; 0 or more is right, and 0 cuts no clone",
             e.packet_length_bytes
-        ));
-    }
+        )
+    })?;
+    let cut = Cut { length, queue: e.class_of_service };
     let replicas = replicas(&of, &e.replicas)?;
     if replicas.is_empty() {
         return Err(fault!(InvalidArgument, "{of}: it has no replica"));
     }
     let updates = match kind {
-        Type::Insert => w.control.session_insert(e.session_id, replicas)?,
-        _ => w.control.session_set(e.session_id, replicas)?,
+        Type::Insert => w.control.session_insert(e.session_id, Session { replicas, cut })?,
+        _ => w.control.session_set(e.session_id, Session { replicas, cut })?,
     };
     w.take(updates);
     Ok(())
@@ -192,12 +185,12 @@ pub(super) fn read_groups(r: &mut Reading<'_>, e: &v1::MulticastGroupEntry) -> R
 pub(super) fn read_sessions(r: &mut Reading<'_>, e: &v1::CloneSessionEntry) -> Result<(), Fault> {
     let id = e.session_id;
     let control = r.control;
-    for (session, replicas) in control.sessions().filter(|(s, _)| id == 0 || *s == id) {
+    for (session, of) in control.sessions().filter(|(s, _)| id == 0 || *s == id) {
         let entry = v1::CloneSessionEntry {
             session_id: session,
-            replicas: told(replicas),
-            class_of_service: 0,
-            packet_length_bytes: 0,
+            replicas: told(&of.replicas),
+            class_of_service: of.cut.queue,
+            packet_length_bytes: i32::try_from(of.cut.length).unwrap_or(i32::MAX),
         };
         tell(r, Pre::CloneSessionEntry(entry));
     }

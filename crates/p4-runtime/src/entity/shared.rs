@@ -2,13 +2,15 @@
 
 use super::digest_config::Config as DigestConfig;
 use crate::code::{Fault, fault};
-use crate::host::SwitchPlane;
+use crate::host::{COLOURS, SwitchPlane};
 use crate::proto::v1;
 use crate::reference::{Index, References};
+use crate::role::Rights;
 use crate::schema::Schema;
-use ir::{Bits, EntryId, RegisterId, Update};
+use ir::{Bits, EntryId, Meter, MeterId, RegisterId, Update};
 use p4::control::Control;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use v1::entity::Entity as E;
 use v1::update::Type;
 
@@ -23,6 +25,10 @@ pub enum Effect {
     Counter(u32, u32, (u64, u64)),
     /// What an entry has counted.
     EntryCounter(EntryId, (u64, u64)),
+    /// A meter has got rates, or has none any more: counts that were written before are no more.
+    MeterFresh(MeterId),
+    /// What a meter with these rates has counted by colour.
+    MeterCounts(MeterId, Arc<Meter>, [(u64, u64); COLOURS]),
 }
 
 impl Effect {
@@ -36,6 +42,14 @@ impl Effect {
             }
             Effect::Counter(array, index, to) => {
                 plane.set_counter(array, index, to);
+                Ok(())
+            }
+            Effect::MeterFresh(id) => {
+                plane.count_meter_anew(id);
+                Ok(())
+            }
+            Effect::MeterCounts(id, meter, to) => {
+                plane.set_meter_counts(id, &meter, to);
                 Ok(())
             }
             Effect::EntryCounter(entry, to) => {
@@ -61,6 +75,8 @@ pub struct Writing<'a> {
     pub references: Option<(&'a References, &'a mut Index)>,
     /// The client's role.
     pub role: &'a str,
+    /// What it may write.
+    pub rights: &'a Rights,
     /// The switch's clock.
     pub now_ns: u64,
     /// For the switch.
@@ -81,6 +97,8 @@ pub struct Reading<'a> {
     pub digests: &'a BTreeMap<u32, DigestConfig>,
     /// The client's role.
     pub role: &'a str,
+    /// What it may read.
+    pub rights: &'a Rights,
     /// The switch's clock.
     pub now_ns: u64,
     /// What was found.
@@ -90,12 +108,19 @@ pub struct Reading<'a> {
 impl Writing<'_> {
     /// The role may write what has this id.
     pub(super) fn allowed(&self, id: u32, what: &str) -> Result<(), Fault> {
-        match self.schema.allows(self.role, id) {
-            true => Ok(()),
-            false => Err(fault!(
+        if !self.schema.allows(self.role, id) {
+            return Err(fault!(
                 PermissionDenied,
                 "{what} is for the role \"{}\", not for \"{}\"",
                 self.schema.roles.get(&id).map_or("", String::as_str),
+                self.role
+            ));
+        }
+        match self.rights.allow(id) {
+            true => Ok(()),
+            false => Err(fault!(
+                PermissionDenied,
+                "{what} is not for the role \"{}\", as its role.config or another role's says",
                 self.role
             )),
         }
@@ -112,7 +137,7 @@ impl Reading<'_> {
     }
 
     pub(super) fn allows(&self, id: u32) -> bool {
-        self.schema.allows(self.role, id)
+        self.schema.allows(self.role, id) && self.rights.allow(id)
     }
 
     /// What of a list is asked for: one thing by its id, or all with 0. Those for other roles are left out.

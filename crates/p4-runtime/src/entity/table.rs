@@ -10,8 +10,8 @@ use crate::restriction::Given;
 use crate::schema::{Action, Field, Schema, Table};
 use ir::program::MatchKind;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Pattern, TableId};
-use p4::control::profiles::{Member, Refers, Share};
-use p4::control::{Control, Does, Note, normal};
+use p4::control::profiles::{Form, Member, Refers, Share};
+use p4::control::{Control, Does, Note, meter_of, normal};
 use std::sync::Arc;
 use v1::field_match::FieldMatchType as F;
 use v1::table_action::Type as A;
@@ -154,7 +154,11 @@ fn list(all: impl Iterator<Item = String>) -> String {
 }
 
 /// Values for an action's parameters, in the program's order.
-pub(super) fn args(at: &str, action: &Action, given: &v1::Action) -> Result<Vec<Bits>, Fault> {
+pub(super) fn args(
+    at: std::fmt::Arguments<'_>,
+    action: &Action,
+    given: &v1::Action,
+) -> Result<Vec<Bits>, Fault> {
     let mut values: Vec<Option<Bits>> = vec![None; action.params.len()];
     for p in &given.params {
         let Some(n) = action.params.iter().position(|q| q.id == p.param_id) else {
@@ -317,7 +321,7 @@ fn call(
             action.name
         ));
     }
-    let args = args(&format!("table `{}`", t.name), action, given)?;
+    let args = args(format_args!("table `{}`", t.name), action, given)?;
     Ok(ActionCall::with(used.action, args))
 }
 
@@ -349,6 +353,24 @@ fn set_member(
     let action = schema.actions.get(&given.action_id).map(|a| a.name.clone());
     let member = Member { action: action.unwrap_or_default(), args: call.args.to_vec() };
     Ok((member, Share { weight, watch_port }))
+}
+
+/// A set's mode of selection is kept in so many bits, its semantics of size behind them.
+const WORD_BITS: u32 = 8;
+const WORD: u32 = (1 << WORD_BITS) - 1;
+
+/// How an action set is written, to be read as it was.
+fn form(t: &Table, set: &v1::ActionProfileActionSet) -> Result<Form, Fault> {
+    use v1::action_profile_action_set::{ActionSelectionMode as M, SizeSemantics as S};
+    let wrong = |what: &str, n: i32| {
+        fault!(InvalidArgument, "table `{}`: {n} is no {what} of action sets", t.name)
+    };
+    let mode = M::try_from(set.action_selection_mode)
+        .map_err(|_| wrong("mode of selection", set.action_selection_mode))?;
+    let size = S::try_from(set.size_semantics)
+        .map_err(|_| wrong("semantics of size", set.size_semantics))?;
+    let word = mode as u32 | (size as u32) << WORD_BITS;
+    Ok(Form { by_members: size == S::SumOfMembers, word })
 }
 
 /// What an entry is to do.
@@ -383,7 +405,7 @@ fn does(
         (Some(A::ActionProfileGroupId(g)), Some(_)) => Ok(Does::Refers(Refers::Group(*g))),
         (Some(A::ActionProfileActionSet(_)), None) => Err(lacks("action sets")),
         (Some(A::ActionProfileActionSet(set)), Some(_)) => {
-            use v1::action_profile_action_set::{ActionSelectionMode as M, SizeSemantics as S};
+            use v1::action_profile_action_set::ActionSelectionMode as M;
             if set.group_action.is_some() {
                 return Err(fault!(
                     Unimplemented,
@@ -398,20 +420,14 @@ fn does(
                     t.name
                 ));
             }
-            if set.size_semantics() == S::SumOfMembers {
-                return Err(fault!(
-                    Unimplemented,
-                    "table `{}`: a set's size is the sum of its weights; SUM_OF_MEMBERS is not done",
-                    t.name
-                ));
-            }
+            let form = form(t, set)?;
             if set.action_profile_actions.is_empty() {
                 return Err(fault!(InvalidArgument, "table `{}`: the action set is empty", t.name));
             }
             let members = set.action_profile_actions.iter();
             let members = members.map(|a| set_member(w.schema, t, a));
             let (refers, updates) =
-                w.control.own_group(t.table, members.collect::<Result<_, _>>()?)?;
+                w.control.own_group(t.table, members.collect::<Result<_, _>>()?, form)?;
             w.take(updates);
             Ok(Does::Refers(refers))
         }
@@ -519,8 +535,12 @@ pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::TableEntry) -> Resu
     if t.meter.is_some() && (kind == Type::Modify || e.meter_config.is_some()) {
         let updates = units::set_direct(w.control, t, id, e.meter_config.as_ref())?;
         w.take(updates);
+        w.effects.push(Effect::MeterFresh(meter_of(id)));
     }
-    Ok(())
+    match &e.meter_counter_data {
+        Some(data) => units::set_counts(w, meter_of(id), data, &t.name),
+        None => Ok(()),
+    }
 }
 
 /// Direct resources are given only where the table has them.
@@ -531,6 +551,14 @@ fn check_direct(t: &Table, e: &v1::TableEntry) -> Result<(), Fault> {
                 return Err(fault!(InvalidArgument, "table `{}` has no direct meter", t.name));
             }
             Some((_, packets)) => drop(units::of_config(config, packets, &t.name)?),
+        }
+    }
+    if let Some(data) = &e.meter_counter_data {
+        if e.meter_config.is_none() {
+            return Err(units::without_rates(&t.name));
+        }
+        for colour in [&data.green, &data.yellow, &data.red].into_iter().flatten() {
+            units::counted(colour, &t.name)?;
         }
     }
     match &e.counter_data {
@@ -583,7 +611,7 @@ fn write_default(
     if t.const_default {
         return Err(fault!(PermissionDenied, "table `{}`: its default action is constant", t.name));
     }
-    if e.counter_data.is_some() || e.meter_config.is_some() {
+    if e.counter_data.is_some() || e.meter_config.is_some() || e.meter_counter_data.is_some() {
         return Err(fault!(
             Unimplemented,
             "table `{}`: default actions have no direct counter or meter here",
@@ -676,7 +704,7 @@ fn told_does(
 ) -> Option<v1::TableAction> {
     let told = match control.refers(t.table, entry) {
         Some(_) if control.own_members(t.table, entry).is_some() => {
-            let members = control.own_members(t.table, entry)?;
+            let (members, form) = control.own_members(t.table, entry)?;
             let told = |(member, share): (&Member, Share)| {
                 let (id, action) = schema
                     .actions
@@ -693,7 +721,9 @@ fn told_does(
             };
             A::ActionProfileActionSet(v1::ActionProfileActionSet {
                 action_profile_actions: members.into_iter().filter_map(told).collect(),
-                ..v1::ActionProfileActionSet::default()
+                action_selection_mode: (form.word & WORD) as i32,
+                size_semantics: (form.word >> WORD_BITS) as i32,
+                group_action: None,
             })
         }
         Some(Refers::Member(m)) => A::ActionProfileMemberId(m),
@@ -778,6 +808,9 @@ fn told_in_full(
     }
     if let (true, Some((_, packets))) = (asked.meter_config.is_some(), t.meter) {
         told.meter_config = units::told_direct(r.control, entry.id, packets);
+    }
+    if asked.meter_counter_data.is_some() && t.meter.is_some() {
+        told.meter_counter_data = units::counts(r, meter_of(entry.id));
     }
     if asked.time_since_last_hit.is_some() && t.timeouts {
         let since = r.control.note(entry.id).map_or(0, |n| n.since_ns);

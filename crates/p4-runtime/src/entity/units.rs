@@ -1,5 +1,6 @@
 //! Counts and rates as clients have them, and as the switch does.
 
+use super::shared::{Effect, Reading, Writing};
 use crate::code::{Fault, fault};
 use crate::proto::v1;
 use crate::schema::Table;
@@ -23,6 +24,37 @@ pub(super) fn told((packets, bytes): (u64, u64)) -> v1::CounterData {
 /// Yellow and red.
 const YELLOW: u8 = 1;
 const RED: u8 = 2;
+
+/// Sets what a meter has counted by colour. It has got its rates before.
+pub(super) fn set_counts(
+    w: &mut Writing<'_>,
+    meter: MeterId,
+    data: &v1::MeterCounterData,
+    name: &str,
+) -> Result<(), Fault> {
+    let zero = v1::CounterData::default();
+    let of = |data: &Option<v1::CounterData>| counted(data.as_ref().unwrap_or(&zero), name);
+    let to = [of(&data.green)?, of(&data.yellow)?, of(&data.red)?];
+    let rates = w.control.pipeline.meter(meter).cloned();
+    let rates = rates.ok_or_else(|| without_rates(name))?;
+    w.effects.push(Effect::MeterCounts(meter, rates, to));
+    Ok(())
+}
+
+/// Counts of colours are of meters that have rates.
+pub(super) fn without_rates(name: &str) -> Fault {
+    fault!(
+        InvalidArgument,
+        "meter of `{name}`: without rates it counts no colours; give its config, too"
+    )
+}
+
+/// What a meter has counted by colour; none of one without rates.
+pub(super) fn counts(r: &Reading<'_>, meter: MeterId) -> Option<v1::MeterCounterData> {
+    let rates = r.control.pipeline.meter(meter)?;
+    let [green, yellow, red] = r.plane.meter_counts(meter, rates)?.map(told).map(Some);
+    Some(v1::MeterCounterData { green, yellow, red })
+}
 
 /// A meter's bands. The switch counts bits where a client counts bytes.
 pub(super) fn of_config(

@@ -2,8 +2,9 @@
 //!
 //! [`profiles`](super::profiles) and [`multicast`](super::multicast) change it.
 
+use hashbrown::HashMap;
 use ir::{Bits, EntryId, TableId};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What an entry refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +46,17 @@ pub struct GroupOf {
     pub members: BTreeMap<u32, Share>,
     /// Most places that its members may have together; 0 leaves that to the program.
     pub max_size: u32,
+    /// How an entry's own group was written.
+    pub form: Form,
+}
+
+/// How an entry's own group was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Form {
+    /// Its size is how many members it has, whatever their weights.
+    pub by_members: bool,
+    /// The control plane's own word about it.
+    pub word: u32,
 }
 
 /// Groups and members from this number on belong to one entry each, and are nobody else's.
@@ -170,6 +182,24 @@ pub struct Copies {
     pub metadata: Vec<u8>,
 }
 
+/// What a session makes of its clones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// Bytes that they are cut to; 0 cuts none.
+    pub length: u32,
+    /// The queue of the port that they leave by.
+    pub queue: u32,
+}
+
+/// A mirroring session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// Its copies.
+    pub replicas: Vec<Replica>,
+    /// What they are like.
+    pub cut: Cut,
+}
+
 /// Groups, nodes and sessions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Multicast {
@@ -182,5 +212,7 @@ pub(super) struct Multicast {
     /// Groups that mirroring sessions send to.
     pub(super) mirrored: BTreeSet<u32>,
     /// Sessions.
-    pub(super) sessions: BTreeMap<u32, Vec<Replica>>,
+    pub(super) sessions: BTreeMap<u32, Session>,
+    /// What clones to groups that sessions have of their own are like.
+    pub(super) cuts: BTreeMap<u32, Cut>,
 }

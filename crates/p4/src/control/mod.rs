@@ -32,6 +32,7 @@ pub use typed::{Does, Kept, Note, normal};
 
 use crate::lower::Lowered;
 use crate::lower::names::{ActionName, Names, TableName, find};
+use hashbrown::{HashMap, HashSet};
 use indirect::{Multicast, Profiles};
 use ir::program::MatchKind;
 use ir::{
@@ -39,7 +40,7 @@ use ir::{
     Update,
 };
 use refused::no;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet as StdHashSet};
 use std::sync::Arc;
 use value::{pattern, value};
 
@@ -88,7 +89,7 @@ pub struct Control {
     multicast: Multicast,
     profiles: Profiles,
     /// Ports that are down.
-    down: HashSet<u32>,
+    down: StdHashSet<u32>,
     /// What the control plane wants kept beside entries.
     notes: HashMap<EntryId, Note>,
     /// Places in `names.tables`, by the table's number.
@@ -158,7 +159,7 @@ impl Control {
             own: HashSet::new(),
             multicast: Multicast::default(),
             profiles: Profiles::default(),
-            down: HashSet::new(),
+            down: StdHashSet::new(),
             notes: HashMap::new(),
             by_table: Vec::new(),
             issued: None,

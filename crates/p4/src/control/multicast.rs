@@ -6,7 +6,7 @@
 //!
 //! A copy with backups goes to the first of its ports that is up.
 
-pub use super::indirect::{Copies, Replica};
+pub use super::indirect::{Copies, Cut, Replica, Session};
 
 use super::indirect::Node;
 use super::refused::{Refused, no};
@@ -25,6 +25,12 @@ const SESSION_GROUP: u32 = 0x1_0000;
 const SESSIONS_MAX: u32 = 0x8000;
 /// Tables of sessions, for clones of ingress and of egress.
 const SESSIONS: [&str; 2] = ["v1.mirror_i2e_session", "v1.mirror_e2e_session"];
+
+/// What the action of a session takes.
+fn session_args(port: u32, cut: Cut) -> [Bits; 3] {
+    let number = |n: u32, width| Bits::from_u128(n.into(), width);
+    [number(port, 9), number(cut.length, 32), number(cut.queue, 32)]
+}
 
 impl Control {
     fn known_group(&self, group: u32) -> Result<(), Refused> {
@@ -231,9 +237,9 @@ impl Control {
         if self.multicast.mirrored.contains(&group)
             && let Some(action) = self.names.mirror_ingress
         {
-            let call = |(port, _): &(u32, u16)| {
-                bucket(ActionCall::with(action, [Bits::from_u128((*port).into(), 9)]))
-            };
+            let cut = self.multicast.cuts.get(&group).copied().unwrap_or_default();
+            let call =
+                |(port, _): &(u32, u16)| bucket(ActionCall::with(action, session_args(*port, cut)));
             updates.push(set(MIRROR_GROUP | group, copies.iter().map(call).collect()));
         }
         updates
@@ -274,7 +280,7 @@ impl Control {
         table: &str,
         session: u32,
         action: &str,
-        arg: u32,
+        args: impl IntoIterator<Item = Bits>,
     ) -> Result<Vec<Update>, Refused> {
         let t = self.table(table)?;
         let width = t.keys.first().map_or(32, |k| k.width);
@@ -282,8 +288,7 @@ impl Control {
             return Err(no!(OutOfRange, "{session}: sessions have numbers of {width} bits"));
         }
         let a = Self::action(t, action)?;
-        let params = a.params.iter().map(|p| Bits::from_u128(arg.into(), p.1));
-        let (id, call) = (t.id, ActionCall::with(a.id, params.collect::<Vec<_>>()));
+        let (id, call) = (t.id, ActionCall::with(a.id, args));
         let mut updates = match self.find_session(table, session) {
             Some((t, old)) => self.remove(t, old)?,
             None => Vec::new(),
@@ -301,15 +306,19 @@ impl Control {
 
     /// A mirroring session that sends to a port; in place of what the session was.
     pub fn mirror(&mut self, session: u32, port: u16) -> Result<Vec<Update>, Refused> {
+        self.mirror_cut(session, port, Cut::default())
+    }
+
+    fn mirror_cut(&mut self, session: u32, port: u16, cut: Cut) -> Result<Vec<Update>, Refused> {
         let mut all = Vec::new();
         for table in SESSIONS {
             if self.session_table(table) {
-                all.extend(self.session(table, session, "port", port.into())?);
+                all.extend(self.session(table, session, "port", session_args(port.into(), cut))?);
             }
         }
         let replica =
             Replica { port: port.into(), instance: 0, numbered: false, backups: Vec::new() };
-        self.multicast.sessions.insert(session, vec![replica]);
+        self.multicast.sessions.insert(session, Session { replicas: vec![replica], cut });
         Ok(all)
     }
 
@@ -319,14 +328,17 @@ impl Control {
         self.multicast.groups.entry(group).or_default();
         let mut all = self.group_updates(group)?;
         if self.session_table(SESSIONS[0]) {
-            all.extend(self.session(SESSIONS[0], session, "group", MIRROR_GROUP | group)?);
+            let group = Bits::from_u128((MIRROR_GROUP | group).into(), 32);
+            all.extend(self.session(SESSIONS[0], session, "group", [group])?);
         }
-        self.multicast.sessions.insert(session, self.replicas(group));
+        let cut = self.multicast.cuts.get(&group).copied().unwrap_or_default();
+        let replicas = self.replicas(group);
+        self.multicast.sessions.insert(session, Session { replicas, cut });
         Ok(all)
     }
 
     /// A session of these copies, in place of what it was.
-    fn session_put(&mut self, session: u32, to: Vec<Replica>) -> Result<Vec<Update>, Refused> {
+    fn session_put(&mut self, session: u32, to: Session) -> Result<Vec<Update>, Refused> {
         if session == 0 || session >= SESSIONS_MAX {
             return Err(no!(
                 OutOfRange,
@@ -334,23 +346,24 @@ impl Control {
                 SESSIONS_MAX - 1
             ));
         }
-        if let Some(port) = to.iter().map(|r| r.port).find(|port| *port > 511) {
+        if let Some(port) = to.replicas.iter().map(|r| r.port).find(|port| *port > 511) {
             return Err(no!(OutOfRange, "{port} is no port of clones: 0 to 511 are"));
         }
-        let updates = match to.as_slice() {
-            [one] if one.backups.is_empty() => self.mirror(session, one.port as u16)?,
+        let updates = match to.replicas.as_slice() {
+            [one] if one.backups.is_empty() => self.mirror_cut(session, one.port as u16, to.cut)?,
             _ if self.session_table(SESSIONS[1]) => {
                 return Err(no!(
                     Unsupported,
                     "clone session {session} has {} replicas, and the program clones in egress, where a \
                      session has one; give it one",
-                    to.len()
+                    to.replicas.len()
                 ));
             }
             _ => {
                 let group = SESSION_GROUP + session;
-                let copies = Copies { replicas: to.clone(), metadata: Vec::new() };
+                let copies = Copies { replicas: to.replicas.clone(), metadata: Vec::new() };
                 self.multicast.copies.insert(group, copies);
+                self.multicast.cuts.insert(group, to.cut);
                 self.mirror_group(session, group)?
             }
         };
@@ -359,11 +372,7 @@ impl Control {
     }
 
     /// A new session of these copies.
-    pub fn session_insert(
-        &mut self,
-        session: u32,
-        to: Vec<Replica>,
-    ) -> Result<Vec<Update>, Refused> {
+    pub fn session_insert(&mut self, session: u32, to: Session) -> Result<Vec<Update>, Refused> {
         match self.multicast.sessions.contains_key(&session) {
             true => Err(no!(Exists, "the clone session {session} is there already")),
             false => self.session_put(session, to),
@@ -371,7 +380,7 @@ impl Control {
     }
 
     /// Gives a session other copies.
-    pub fn session_set(&mut self, session: u32, to: Vec<Replica>) -> Result<Vec<Update>, Refused> {
+    pub fn session_set(&mut self, session: u32, to: Session) -> Result<Vec<Update>, Refused> {
         match self.multicast.sessions.contains_key(&session) {
             true => self.session_put(session, to),
             false => Err(no!(NotFound, "there is no clone session {session}")),
@@ -379,8 +388,8 @@ impl Control {
     }
 
     /// All sessions with their copies.
-    pub fn sessions(&self) -> impl Iterator<Item = (u32, &[Replica])> {
-        self.multicast.sessions.iter().map(|(s, r)| (*s, r.as_slice()))
+    pub fn sessions(&self) -> impl Iterator<Item = (u32, &Session)> {
+        self.multicast.sessions.iter().map(|(s, of)| (*s, of))
     }
 
     /// Removes a mirroring session.
@@ -398,6 +407,7 @@ impl Control {
         if session < SESSIONS_MAX && self.multicast.copies.remove(&own).is_some() {
             self.multicast.groups.remove(&own);
             self.multicast.mirrored.remove(&own);
+            self.multicast.cuts.remove(&own);
             let ids = [GroupId(own), GroupId(MIRROR_GROUP | own)];
             let gone = ids.into_iter().filter(|id| self.pipeline.group(*id).is_some());
             let gone = gone.map(Update::RemoveGroup).collect();

@@ -12,7 +12,7 @@
 //!
 //! Cost: an operation touches what refers to its member or group, and nothing else.
 
-pub use super::indirect::{GroupOf, Member, Refers, Share};
+pub use super::indirect::{Form, GroupOf, Member, Refers, Share};
 
 use super::indirect::{OWN, Profile, Profiles};
 use super::refused::{Refused, no};
@@ -409,6 +409,13 @@ impl Control {
         Ok(handle)
     }
 
+    /// The largest size of a group.
+    fn most_places(&self, p: &ProfileName) -> u32 {
+        let declared = self.names.instances.iter().find(|i| i.name == p.name);
+        let declared = declared.and_then(|i| i.max_group_size).filter(|n| *n > 0);
+        declared.unwrap_or(PLACES_MAX).min(PLACES_MAX)
+    }
+
     /// What a group may be: members that are there, and not too many places.
     fn check_group(&self, p: &ProfileName, group: &GroupOf) -> Result<(), Refused> {
         let mut places = 0u64;
@@ -422,9 +429,7 @@ impl Control {
             }
             places += u64::from(share.weight);
         }
-        let declared = self.names.instances.iter().find(|i| i.name == p.name);
-        let declared = declared.and_then(|i| i.max_group_size).filter(|n| *n > 0);
-        let most = declared.unwrap_or(PLACES_MAX).min(PLACES_MAX);
+        let most = self.most_places(p);
         if group.max_size > most {
             return Err(no!(
                 Invalid,
@@ -512,11 +517,41 @@ impl Control {
         self.group_set(profile, group, to)
     }
 
+    /// An entry's own group is not too large.
+    fn check_own(
+        &self,
+        p: &ProfileName,
+        members: &[(Member, Share)],
+        form: Form,
+    ) -> Result<(), Refused> {
+        let places: u64 = members.iter().map(|(_, share)| u64::from(share.weight)).sum();
+        let most = self.most_places(p);
+        // Each member takes as many places as its weight says, however its group is measured.
+        if places > u64::from(PLACES_MAX) || (!form.by_members && places > u64::from(most)) {
+            let most = if form.by_members { PLACES_MAX } else { most };
+            return Err(no!(
+                Full,
+                "`{}`: the weights of the set sum to {places}; {most} is the most",
+                p.name
+            ));
+        }
+        match form.by_members && members.len() > most as usize {
+            true => Err(no!(
+                Full,
+                "`{}`: the set has {} members; {most} is the most",
+                p.name,
+                members.len()
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// A group for one entry of a table alone, with members of its own; what the entry refers to.
     pub fn own_group(
         &mut self,
         table: TableId,
         members: Vec<(Member, Share)>,
+        form: Form,
     ) -> Result<(Refers, Vec<Update>), Refused> {
         let t = self.named(table).ok_or_else(|| no!(NotFound, "there is no {table}"))?;
         let p = self.profile_of(t)?.clone();
@@ -526,6 +561,7 @@ impl Control {
                 Self::member_call(t, member)?;
             }
         }
+        self.check_own(&p, &members, form)?;
         let state = self.state(&p.name);
         // After the last one, or in the first gap.
         let next = |last: Option<&u32>| last.map_or(Some(OWN), |last| last.checked_add(1));
@@ -536,13 +572,12 @@ impl Control {
         let after = after.filter(|m| (u32::MAX - m) as usize > members.len());
         let free = (after.unwrap_or(OWN)..=u32::MAX).filter(|m| !state.members.contains_key(m));
         let handles: Vec<u32> = free.take(members.len()).collect();
-        let mut to = GroupOf::default();
+        let mut to = GroupOf { form, ..GroupOf::default() };
         for (handle, (member, share)) in handles.iter().zip(members) {
             state.members.insert(*handle, member);
             state.own_members += 1;
             to.members.insert(*handle, share);
         }
-        let places: u64 = to.members.values().map(|s| u64::from(s.weight)).sum();
         let gone = |s: &mut Profile| {
             s.set_group(group, None);
             for handle in &handles {
@@ -550,31 +585,25 @@ impl Control {
                 s.own_members -= 1;
             }
         };
-        if places > u64::from(PLACES_MAX) {
-            gone(self.state(&p.name));
-            return Err(no!(
-                Full,
-                "`{}`: the weights of the set sum to {places}; {PLACES_MAX} is the most",
-                p.name
-            ));
-        }
         self.state(&p.name).set_group(group, Some(to));
         let updates = self.settle(&p, &[Refers::Group(group)], gone)?;
         Ok((Refers::Group(group), updates))
     }
 
-    /// The members of an entry's own group, in order; none if it has no such group.
+    /// The members of an entry's own group, in order, and how it was written; none if it has no such group.
     pub fn own_members(
         &self,
         table: TableId,
         entry: Option<EntryId>,
-    ) -> Option<Vec<(&Member, Share)>> {
+    ) -> Option<(Vec<(&Member, Share)>, Form)> {
         let (profile, Refers::Group(group)) = self.profiles.uses.get(&(table, entry))? else {
             return None;
         };
         let state = self.known(profile).filter(|_| *group >= OWN)?;
-        let shares = state.groups.get(group)?.members.iter();
-        Some(shares.filter_map(|(m, s)| Some((state.members.get(m)?, *s))).collect())
+        let group = state.groups.get(group)?;
+        let shares = group.members.iter();
+        let members = shares.filter_map(|(m, s)| Some((state.members.get(m)?, *s))).collect();
+        Some((members, group.form))
     }
 
     /// Lets go of what an entry referred to; its own group goes.

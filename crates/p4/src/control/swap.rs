@@ -13,8 +13,9 @@ use super::refused::{Refused, no};
 use super::{Control, Handles, METER_NONE, meter_of};
 use crate::lower::Lowered;
 use crate::lower::names::{Calculation, Names, TableName};
+use hashbrown::HashSet;
 use ir::{ActionCall, Crc, Entry, EntryId, MeterId, Pipeline, TableId, Update};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What came along to the new program.

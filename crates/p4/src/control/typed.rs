@@ -6,9 +6,11 @@ use super::indirect::{Multicast, OWN, Profiles, Refers};
 use super::refused::{Refused, no};
 use super::{Control, Handles, METER_NONE, meter_of};
 use crate::lower::names::TableName;
+use hashbrown::{HashMap, HashSet};
+use ir::pipeline::UpdateError;
 use ir::program::MatchKind;
 use ir::{ActionCall, Entry, EntryId, KeyMatch, Pattern, Pipeline, TableId, Update};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet as StdHashSet};
 use std::sync::Arc;
 
 /// What an entry does.
@@ -103,14 +105,6 @@ impl Control {
         Self::may_change(t)?;
         Self::has_keys(t)?;
         Self::may_time_out(t, idle_ns)?;
-        if self.pipeline.entries(table).find_strict(priority, &matches).is_some() {
-            return Err(no!(
-                Exists,
-                "the table `{}` has an entry with this key{} already; modify or delete it",
-                t.name,
-                if super::prioritised(t) { " and priority" } else { "" }
-            ));
-        }
         let id = EntryId(self.id()?);
         let t = self.table_of(table)?;
         let done = self.calls(t, &does, Some(id)).and_then(|action| {
@@ -123,7 +117,10 @@ impl Control {
                 idle_timeout_ns: idle_ns,
                 hard_timeout_ns: 0,
             };
-            self.commit(vec![Update::Insert(table, Arc::new(entry))])
+            let entry = Arc::new(entry);
+            let update = vec![Update::Insert(table, entry.clone())];
+            let done = self.pipeline.transact(&update);
+            done.map(|_| update).map_err(|(_, e)| self.not_inserted(table, &entry, e))
         });
         match done {
             Ok(updates) => {
@@ -135,6 +132,20 @@ impl Control {
                 self.retired.push(id.0);
                 Err(e)
             }
+        }
+    }
+
+    /// Why an entry is not taken: that its key is there already goes before all else.
+    fn not_inserted(&self, table: TableId, entry: &Entry, e: UpdateError) -> Refused {
+        let there = self.pipeline.entries(table).find_strict(entry.priority, &entry.matches);
+        match (there, self.named(table)) {
+            (Some(_), Some(t)) => no!(
+                Exists,
+                "the table `{}` has an entry with this key{} already; modify or delete it",
+                t.name,
+                if super::prioritised(t) { " and priority" } else { "" }
+            ),
+            _ => e.into(),
         }
     }
 
@@ -225,7 +236,7 @@ impl Control {
     }
 
     /// Ports that are up or down now: what follows them is told.
-    pub fn set_down(&mut self, down: HashSet<u32>) -> Result<Vec<Update>, Refused> {
+    pub fn set_down(&mut self, down: StdHashSet<u32>) -> Result<Vec<Update>, Refused> {
         let changed: Vec<u32> = self.down.symmetric_difference(&down).copied().collect();
         if changed.is_empty() {
             return Ok(Vec::new());

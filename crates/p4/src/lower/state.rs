@@ -40,6 +40,10 @@ pub(super) struct State {
     pub(super) own_lists: u8,
     pub(super) made: BTreeMap<ir::HeaderId, super::counted::Made>,
     pub(super) mirror_port: MetaId,
+    /// Bytes that a clone is cut to; 0 cuts none.
+    pub(super) mirror_length: MetaId,
+    /// The queue that a clone leaves by.
+    pub(super) mirror_queue: MetaId,
     pub(super) copy_port: MetaId,
     pub(super) copy_rid: MetaId,
     pub(super) again: MetaId,
@@ -98,6 +102,8 @@ impl State {
             own_lists: 0,
             made: BTreeMap::new(),
             mirror_port: b.meta("v1.mirror_port", 9),
+            mirror_length: b.meta("v1.mirror_length", 32),
+            mirror_queue: b.meta("v1.mirror_queue", 32),
             copy_port: b.meta("v1.copy_port", 9),
             copy_rid: b.meta("v1.copy_rid", 16),
             again: b.meta("v1.again", 1),

@@ -174,6 +174,7 @@ impl Lower<'_> {
         })?;
         asm.steps(made);
         asm.steps(steps);
+        asm.steps(self.session_steps());
         asm.steps(vec![Step::Break(egress_label)]);
         let multicast = self.label();
         asm.begin(multicast);
@@ -193,6 +194,7 @@ impl Lower<'_> {
             l.set_sm("instance_type", Expr::int(2, 32), span)
         })?;
         asm.steps(steps);
+        asm.steps(self.session_steps());
         asm.begin(egress_label);
         let steps = self.steps(|l| {
             l.set_sm("egress_spec", Expr::int(0, 9), span)?;
@@ -235,7 +237,8 @@ impl Lower<'_> {
         let mut out = vec![Step::Op(Op::Assign(FieldRef::Meta(self.v1.again), Expr::bool(true)))];
         // As emitted now; a program that emits nothing loses its headers here.
         let lists = self.lists();
-        let own = [self.v1.again, self.v1.mirror_port];
+        let (length, queue) = (self.v1.mirror_length, self.v1.mirror_queue);
+        let own = [self.v1.again, self.v1.mirror_port, length, queue];
         let mut rest = vec![Step::Op(Op::Recirculate { keep: own.to_vec() })];
         for (n, fields) in lists {
             let keep: Vec<MetaId> = own.into_iter().chain(fields).collect();
@@ -357,6 +360,15 @@ impl Lower<'_> {
         Ok(Step::If(is, vec![Step::Op(Op::Drop(DropReason::Action))], Vec::new()))
     }
 
+    /// What a clone's session asks for besides a port: a length, and a queue.
+    fn session_steps(&self) -> Vec<Step> {
+        let length = Expr::meta(self.v1.mirror_length);
+        let some = binary(BinaryOp::Ne, length.clone(), Expr::int(0, 32));
+        let queue = Op::Assign(FieldRef::Meta(intrinsic::QUEUE), Expr::meta(self.v1.mirror_queue));
+        let cut = Step::If(some, vec![Step::Op(Op::Truncate { length })], Vec::new());
+        vec![Step::Op(queue), cut]
+    }
+
     /// A clone by mirroring session, if it was asked for.
     fn mirror_steps(&mut self, egress: bool, span: Span) -> Result<Vec<Step>> {
         let _ = span;
@@ -368,27 +380,29 @@ impl Lower<'_> {
         } else {
             ("mirror_i2e", self.v1.clone_ingress, CLONE_PREPARE)
         };
-        let port = FieldRef::Meta(self.v1.mirror_port);
-        let clone =
-            vec![Op::Assign(port, Expr::Param(0)), Op::Clone { block, copy: Copy::Current }];
-        let action = self.b.action(&format!("v1.{word}"), &[("port", 9)], clone.clone());
+        let params = [("port", 9), ("length", 32), ("queue", 32)];
+        let to = [self.v1.mirror_port, self.v1.mirror_length, self.v1.mirror_queue];
+        let mut clone: Vec<Op> =
+            (0..).zip(to).map(|(n, to)| Op::Assign(FieldRef::Meta(to), Expr::Param(n))).collect();
+        clone.push(Op::Clone { block, copy: Copy::Current });
+        let action = self.b.action(&format!("v1.{word}"), &params, clone);
         let nothing = self.no_action();
-        let name = |n: &str, id, p: &str, w| super::names::ActionName {
+        let name = |n: &str, id, params: &[(&str, u32)]| super::names::ActionName {
             name: n.into(),
             id,
             source: None,
-            params: vec![(p.into(), w)],
+            params: params.iter().map(|(p, w)| ((*p).to_owned(), *w)).collect(),
             default_only: false,
             metered: false,
             asks_own: false,
         };
-        let mut actions = vec![name("port", action, "port", 9)];
+        let mut actions = vec![name("port", action, &params)];
         if !egress {
             // A clone of egress starts over, so a group of such clones would have no end.
             let group = Op::Group { group: Expr::Param(0) };
             let to_group =
                 self.b.action(&format!("v1.{word}_group"), &[("group", 32)], vec![group]);
-            actions.push(name("group", to_group, "group", 32));
+            actions.push(name("group", to_group, &[("group", 32)]));
         }
         let allowed = actions.iter().map(|a| a.id).chain([nothing]).collect();
         let table = self.b.table(Table {
