@@ -231,8 +231,9 @@ impl Control {
         if self.multicast.mirrored.contains(&group)
             && let Some(action) = self.names.mirror_ingress
         {
-            let call = |(port, _): &(u32, u16)| {
-                bucket(ActionCall::with(action, [Bits::from_u128((*port).into(), 9)]))
+            let call = |(port, rid): &(u32, u16)| {
+                let args = [Bits::from_u128((*port).into(), 9), Bits::from_u128((*rid).into(), 16)];
+                bucket(ActionCall::with(action, args))
             };
             updates.push(set(MIRROR_GROUP | group, copies.iter().map(call).collect()));
         }
@@ -274,7 +275,7 @@ impl Control {
         table: &str,
         session: u32,
         action: &str,
-        arg: u32,
+        args: &[u32],
     ) -> Result<Vec<Update>, Refused> {
         let t = self.table(table)?;
         let width = t.keys.first().map_or(32, |k| k.width);
@@ -282,7 +283,7 @@ impl Control {
             return Err(no!(OutOfRange, "{session}: sessions have numbers of {width} bits"));
         }
         let a = Self::action(t, action)?;
-        let params = a.params.iter().map(|p| Bits::from_u128(arg.into(), p.1));
+        let params = a.params.iter().zip(args).map(|(p, arg)| Bits::from_u128((*arg).into(), p.1));
         let (id, call) = (t.id, ActionCall::with(a.id, params.collect::<Vec<_>>()));
         let mut updates = match self.find_session(table, session) {
             Some((t, old)) => self.remove(t, old)?,
@@ -301,15 +302,21 @@ impl Control {
 
     /// A mirroring session that sends to a port; in place of what the session was.
     pub fn mirror(&mut self, session: u32, port: u16) -> Result<Vec<Update>, Refused> {
-        let mut all = Vec::new();
-        for table in SESSIONS {
-            if self.session_table(table) {
-                all.extend(self.session(table, session, "port", port.into())?);
-            }
-        }
+        let all = self.mirror_as(session, port, 0)?;
         let replica =
             Replica { port: port.into(), instance: 0, numbered: false, backups: Vec::new() };
         self.multicast.sessions.insert(session, vec![replica]);
+        Ok(all)
+    }
+
+    /// Clones of a session go to a port, with this number of copy.
+    fn mirror_as(&mut self, session: u32, port: u16, rid: u16) -> Result<Vec<Update>, Refused> {
+        let mut all = Vec::new();
+        for table in SESSIONS {
+            if self.session_table(table) {
+                all.extend(self.session(table, session, "port", &[port.into(), rid.into()])?);
+            }
+        }
         Ok(all)
     }
 
@@ -319,7 +326,7 @@ impl Control {
         self.multicast.groups.entry(group).or_default();
         let mut all = self.group_updates(group)?;
         if self.session_table(SESSIONS[0]) {
-            all.extend(self.session(SESSIONS[0], session, "group", MIRROR_GROUP | group)?);
+            all.extend(self.session(SESSIONS[0], session, "group", &[MIRROR_GROUP | group])?);
         }
         self.multicast.sessions.insert(session, self.replicas(group));
         Ok(all)
@@ -338,7 +345,9 @@ impl Control {
             return Err(no!(OutOfRange, "{port} is no port of clones: 0 to 511 are"));
         }
         let updates = match to.as_slice() {
-            [one] if one.backups.is_empty() => self.mirror(session, one.port as u16)?,
+            [one] if one.backups.is_empty() => {
+                self.mirror_as(session, one.port as u16, one.instance)?
+            }
             _ if self.session_table(SESSIONS[1]) => {
                 return Err(no!(
                     Unsupported,

@@ -167,8 +167,9 @@ impl Lower<'_> {
         let clone_entry = self.label();
         asm.begin(clone_entry);
         let steps = self.steps(|l| {
-            let port = Expr::meta(l.v1.mirror_port);
+            let (port, rid) = (Expr::meta(l.v1.mirror_port), Expr::meta(l.v1.copy_rid));
             l.set_sm("egress_port", port, span)?;
+            l.set_sm("egress_rid", rid, span)?;
             l.set_sm("instance_type", Expr::int(1, 32), span)?;
             l.set_sm("parser_error", Expr::meta(intrinsic::PARSER_ERROR), span)
         })?;
@@ -188,20 +189,27 @@ impl Lower<'_> {
         asm.begin(again);
         let steps = self.steps(|l| {
             l.op(Op::Assign(FieldRef::Meta(l.v1.again), Expr::bool(false)));
-            let port = Expr::meta(l.v1.mirror_port);
+            let (port, rid) = (Expr::meta(l.v1.mirror_port), Expr::meta(l.v1.copy_rid));
             l.set_sm("egress_port", port, span)?;
+            l.set_sm("egress_rid", rid, span)?;
             l.set_sm("instance_type", Expr::int(2, 32), span)
         })?;
         asm.steps(steps);
         asm.begin(egress_label);
         let steps = self.steps(|l| {
             l.set_sm("egress_spec", Expr::int(0, 9), span)?;
+            // As ingress_global_timestamp: packets do not wait between the two.
+            let now = binary(BinaryOp::Shr, Expr::meta(intrinsic::NOW), Expr::int(10, 8));
+            l.set_sm("egress_global_timestamp", now.clone().cast(48), span)?;
+            l.set_sm("enq_timestamp", now.cast(32), span)?;
             for r in [l.v1.clone_ingress.flag, l.v1.clone_egress.flag, l.v1.recirculate.flag] {
                 l.op(Op::Assign(r, Expr::bool(false)));
             }
             Ok(())
         })?;
         asm.steps(steps);
+        let depths = self.depth_steps(&egress, span)?;
+        asm.steps(depths);
         asm.steps(vec![Step::Scope(exit_egress, egress)]);
 
         // After egress.
@@ -235,7 +243,7 @@ impl Lower<'_> {
         let mut out = vec![Step::Op(Op::Assign(FieldRef::Meta(self.v1.again), Expr::bool(true)))];
         // As emitted now; a program that emits nothing loses its headers here.
         let lists = self.lists();
-        let own = [self.v1.again, self.v1.mirror_port];
+        let own = [self.v1.again, self.v1.mirror_port, self.v1.copy_rid];
         let mut rest = vec![Step::Op(Op::Recirculate { keep: own.to_vec() })];
         for (n, fields) in lists {
             let keep: Vec<MetaId> = own.into_iter().chain(fields).collect();
@@ -369,26 +377,30 @@ impl Lower<'_> {
             ("mirror_i2e", self.v1.clone_ingress, CLONE_PREPARE)
         };
         let port = FieldRef::Meta(self.v1.mirror_port);
-        let clone =
-            vec![Op::Assign(port, Expr::Param(0)), Op::Clone { block, copy: Copy::Current }];
-        let action = self.b.action(&format!("v1.{word}"), &[("port", 9)], clone.clone());
+        let rid = FieldRef::Meta(self.v1.copy_rid);
+        let clone = vec![
+            Op::Assign(port, Expr::Param(0)),
+            Op::Assign(rid, Expr::Param(1)),
+            Op::Clone { block, copy: Copy::Current },
+        ];
+        let action = self.b.action(&format!("v1.{word}"), &[("port", 9), ("rid", 16)], clone);
         let nothing = self.no_action();
-        let name = |n: &str, id, p: &str, w| super::names::ActionName {
+        let name = |n: &str, id, params: &[(&str, u32)]| super::names::ActionName {
             name: n.into(),
             id,
             source: None,
-            params: vec![(p.into(), w)],
+            params: params.iter().map(|(name, width)| ((*name).into(), *width)).collect(),
             default_only: false,
             metered: false,
             asks_own: false,
         };
-        let mut actions = vec![name("port", action, "port", 9)];
+        let mut actions = vec![name("port", action, &[("port", 9), ("rid", 16)])];
         if !egress {
             // A clone of egress starts over, so a group of such clones would have no end.
             let group = Op::Group { group: Expr::Param(0) };
             let to_group =
                 self.b.action(&format!("v1.{word}_group"), &[("group", 32)], vec![group]);
-            actions.push(name("group", to_group, "group", 32));
+            actions.push(name("group", to_group, &[("group", 32)]));
         }
         let allowed = actions.iter().map(|a| a.id).chain([nothing]).collect();
         let table = self.b.table(Table {
@@ -525,6 +537,7 @@ impl Lower<'_> {
         for action in &mut program.actions {
             let mut body = action.body.clone();
             patch(&mut body, places);
+            super::late::invalid_late(&mut body);
             let params: Vec<Param> = action.params.clone();
             *action = Arc::new(ir::Action { name: action.name.clone(), params, body });
         }
