@@ -26,7 +26,7 @@ pub mod client;
 pub mod config;
 pub mod controller;
 pub mod controllers;
-mod dial;
+pub mod dial;
 #[cfg(test)]
 mod documented;
 pub mod engine;

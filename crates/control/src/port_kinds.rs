@@ -172,8 +172,8 @@ mod tests {
             ("", "the kind of port is missing; wanted KIND:..."),
             ("tap", "the interface is missing; wanted KIND:INTERFACE"),
             ("=tap:t0", "the port's name is missing; wanted NAME=SPEC or NAME:NUMBER=SPEC"),
-            ("a:0=tap:t", "port number \"0\" is not a number from 1 to 4294967295"),
-            ("a:x=tap:t", "port number \"x\" is not a number from 1 to 4294967295"),
+            ("a:-1=tap:t", "port number \"-1\" is not a number from 0 to 4294967295"),
+            ("a:x=tap:t", "port number \"x\" is not a number from 0 to 4294967295"),
             (
                 "tap:much-too-long-a-name",
                 "\"much-too-long-a-name\" cannot be an interface name: 1 to 15 bytes, no '/', \

@@ -84,9 +84,11 @@ impl Ports {
             let failed = |why: String| Failure::Usage(format!("port {name}: {why}"));
             let free = || (1..=NUMBER_MAX).find(|n| all.iter().all(|port| port.number != *n));
             let number = spec.number.or_else(free).unwrap_or(1);
-            if number != NUMBER_LOCAL && !(1..=NUMBER_MAX).contains(&number) {
+            // OpenFlow has no port 0, and P4 has.
+            let least = u32::from(config.p4.is_none() && config.p4_runtime.is_none());
+            if number != NUMBER_LOCAL && !(least..=NUMBER_MAX).contains(&number) {
                 return Err(failed(format!(
-                    "port number {number:#x} is reserved; ordinary ports are 1 to {NUMBER_MAX:#x}"
+                    "port number {number:#x} is reserved; ordinary ports are {least} to {NUMBER_MAX:#x}"
                 )));
             }
             if all.iter().any(|port| port.number == number) {

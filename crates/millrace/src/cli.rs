@@ -69,6 +69,16 @@ pub(crate) enum Command {
     Stf(StfOptions),
     /// Measure an OpenFlow switch, of whatever make, through its control channel and data ports
     Gauge(GaugeOptions),
+    /// Do what a program of bmv2's or p4c's does, as a link with its name to this binary would: p4c-bm2-ss, p4c,
+    /// simple_switch_grpc, simple_switch_CLI
+    #[command(disable_help_flag = true)]
+    StandIn {
+        /// Which program
+        name: String,
+        /// Its options
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<std::ffi::OsString>,
+    },
     /// Print a shell's completions
     Completions {
         /// Which shell
@@ -651,6 +661,8 @@ pub(crate) enum P4Command {
     Info(P4InfoOptions),
     /// Tables, entries, groups, registers of a running switch by name, in the manner of simple_switch_CLI
     Do(P4DoOptions),
+    /// The commands of `p4 do` at a prompt, with help and completion; without a terminal, line by line
+    Shell(P4ShellOptions),
     /// Put another program into a running switch; entries of tables that are the same come along
     Load(P4LoadOptions),
 }
@@ -674,7 +686,7 @@ pub(crate) struct P4DoOptions {
     /// The command, as in: show_tables; table_dump routes; table_add routes route 10.0.0.0/8 => 2
     #[arg(required_unless_present = "file", allow_hyphen_values = true, trailing_var_arg = true)]
     pub(crate) words: Vec<String>,
-    /// Commands from a file, a line each; - is standard input
+    /// Commands from a file, a line each, or a runtime.json of the tutorials; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "words")]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
@@ -682,6 +694,16 @@ pub(crate) struct P4DoOptions {
     /// One JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `millrace p4 shell`.
+#[derive(Args, Debug)]
+pub(crate) struct P4ShellOptions {
+    #[command(flatten)]
+    pub(crate) to: To,
+    /// Where lines are kept for the next time, or none [default: millrace/p4_history in the user's state folder]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) history: Option<PathBuf>,
 }
 
 /// `millrace p4 load`.

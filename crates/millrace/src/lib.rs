@@ -13,6 +13,8 @@
 //! | [`filetest`] | `test`: runs filetests |
 //! | [`doctor`] | `doctor`: what this machine lacks |
 //! | [`gauge`](mod@gauge) | `gauge`: characterises any OpenFlow switch |
+//! | [`stand_in`] | `p4c-bm2-ss`, `simple_switch_grpc` and others of bmv2's programs |
+//! | [`p4_shell`] | `p4 shell`: the commands of `p4 do` at a prompt |
 //! | [`p4`], [`stf`] | `p4`: looks into P4-16 programs; `stf`: runs p4c's packet tests on one |
 //!
 //! [`room`] tells how much of the machine a switch may use, [`start`] what is to be said of it, and
@@ -42,19 +44,31 @@ mod filetest;
 mod gauge;
 mod look;
 mod p4;
+mod p4_shell;
 mod queue;
 mod services;
 mod show;
+mod stand_in;
 mod stf;
 mod vswitchd;
 
 use clap::{CommandFactory, Parser};
 use control::failure::Failure;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// The command: what the process does with its arguments, and its exit status.
 pub fn main() -> ExitCode {
-    let words = vswitchd::words(std::env::args_os().collect());
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(call) = bmv2::names::call(&words) {
+        return stand_in::run(&call);
+    }
+    command(words)
+}
+
+/// What a call of `millrace` does.
+fn command(words: Vec<OsString>) -> ExitCode {
+    let words = vswitchd::words(words);
     if vswitchd::asks_version(&words) {
         println!("{}", vswitchd::version());
         return ExitCode::SUCCESS;
@@ -88,6 +102,7 @@ pub fn main() -> ExitCode {
         cli::Command::P4(options) => p4::run(options.command),
         cli::Command::Stf(options) => stf::run(options),
         cli::Command::Gauge(options) => gauge::run(options.command),
+        cli::Command::StandIn { name, words: _ } => Err(stand_in::unknown(&name)),
         cli::Command::Completions { shell } => {
             // Into memory first: it panics where it cannot write.
             let mut script = Vec::new();

@@ -24,6 +24,7 @@ pub(crate) fn run(command: P4Command) -> Result<(), Failure> {
         P4Command::Build(options) => build(options),
         P4Command::Info(options) => info(options),
         P4Command::Do(options) => commands(options),
+        P4Command::Shell(options) => crate::p4_shell::run(&options),
         P4Command::Load(options) => load(options),
     }
 }
@@ -46,6 +47,7 @@ fn commands(options: P4DoOptions) -> Result<(), Failure> {
     let told = |w: &serde_json::Value| {
         let text = w["text"].as_str().unwrap_or("");
         match &options.file {
+            Some(path) if w["line"] == 0 => format!("{}: {text}", path.display()),
             Some(path) => format!("{}:{}: {text}", path.display(), w["line"]),
             None => text.to_string(),
         }

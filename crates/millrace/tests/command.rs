@@ -590,7 +590,7 @@ fn a_p4_program_runs_is_asked_changed_and_replaced() {
     assert_eq!(done.status.code(), Some(0), "{}", err(&done));
     assert_eq!(trace()["outputs"][0]["port"], 1, "{}", trace());
     let dump = out(&p4(&["do", "table_dump", "routes"]));
-    assert!(dump.contains("Forward.route 0xa020000/16 => 1 0xa010001  # handle 1"), "{dump}");
+    assert!(dump.contains("Forward.route 10.2.0.0/16 => 1 10.1.0.1  # handle 1"), "{dump}");
     let refused = p4(&["do", "table_add", "routs", "route", "1/8", "=>", "1"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(err(&refused).contains("the nearest is `routes`"), "{}", err(&refused));

@@ -2,6 +2,7 @@
 
 use crate::code::{Fault, fault};
 use crate::proto::{info, tmp};
+use p4::Checked;
 use p4::bmv2::{Hints, KeyHint, TableHints};
 use p4::limits::Limits;
 use p4::lower::Lowered;
@@ -27,8 +28,13 @@ pub const EMPTY: &str = include_str!("empty.p4");
 /// Compiles the text of a program that includes nothing but `core.p4` and `v1model.p4`.
 pub fn compile(text: &str, limits: Limits) -> Result<Built, Fault> {
     let options = Options { limits, ..Options::default() };
+    compile_checked(|| p4::front(&NoFiles, &options, Path::new("program.p4"), text))
+}
+
+/// Compiles what `front` reads and checks.
+fn compile_checked(front: impl FnOnce() -> Checked + Send) -> Result<Built, Fault> {
     let (built, told) = p4::with_stack(|| {
-        let mut c = p4::front(&NoFiles, &options, Path::new("program.p4"), text);
+        let mut c = front();
         let lowered = match c.diagnostics.errors() {
             0 => p4::lower::lower(&c.program, &mut c.diagnostics),
             _ => None,
@@ -59,6 +65,8 @@ pub enum Program<'a> {
     Text(&'a str),
     /// JSON, as p4c writes it for bmv2.
     Json(&'a str),
+    /// A P4 program with its files, as JSON.
+    Packed(&'a str),
 }
 
 /// The program that a device configuration holds.
@@ -73,6 +81,9 @@ pub fn program(config: &[u8]) -> Result<Program<'_>, Fault> {
         ));
     };
     let start = text.trim_start();
+    if p4::packed::is_packed(start) {
+        return Ok(Program::Packed(text));
+    }
     if start.starts_with('{') {
         return Ok(Program::Json(text));
     }
@@ -121,20 +132,37 @@ fn hints(info: &info::P4Info) -> Hints {
     }
 }
 
-/// Compiles a program of either form; `info` is what the client says of it.
-pub fn build(program: Program<'_>, info: &info::P4Info, limits: Limits) -> Result<Built, Fault> {
-    let json = match program {
-        Program::Text(text) => return compile(text, limits),
-        Program::Json(json) => json,
-    };
-    if json.len() > limits.text_bytes {
-        return Err(fault!(
+/// Compiles a program that came with its files.
+fn compile_packed(json: &str, limits: Limits) -> Result<Built, Fault> {
+    let packed = p4::packed::unpack(json);
+    let packed = packed.map_err(|e| fault!(InvalidArgument, "p4_device_config: {e}"))?;
+    compile_checked(|| packed.front(limits))
+}
+
+/// Refuses JSON that is longer than a program may be.
+fn fits(json: &str, limits: Limits) -> Result<(), Fault> {
+    match json.len() <= limits.text_bytes {
+        true => Ok(()),
+        false => Err(fault!(
             ResourceExhausted,
             "p4_device_config has {} bytes of JSON; {} is the most",
             json.len(),
             limits.text_bytes
-        ));
+        )),
     }
+}
+
+/// Compiles a program of any form; `info` is what the client says of it.
+pub fn build(program: Program<'_>, info: &info::P4Info, limits: Limits) -> Result<Built, Fault> {
+    let json = match program {
+        Program::Text(text) => return compile(text, limits),
+        Program::Packed(json) => {
+            fits(json, limits)?;
+            return compile_packed(json, limits);
+        }
+        Program::Json(json) => json,
+    };
+    fits(json, limits)?;
     let hints = hints(info);
     let built =
         p4::with_stack(|| p4::bmv2::compile(json, &hints, limits).map(|c| (c.lowered, c.info)));
@@ -169,6 +197,8 @@ mod tests {
         assert_eq!(program(b"\n#include <core.p4>").unwrap(), text);
         let json = program(b" {\"actions\": []}").unwrap();
         assert_eq!(json, Program::Json(" {\"actions\": []}"));
+        let packed = program(b"{ \"millrace_p4\": 1}").unwrap();
+        assert_eq!(packed, Program::Packed("{ \"millrace_p4\": 1}"));
         assert_eq!(program(b"program x").unwrap_err().code, Code::Unimplemented);
         assert_eq!(program(&[0xff, 1]).unwrap_err().code, Code::InvalidArgument);
         assert_eq!(program(b"").unwrap_err().code, Code::InvalidArgument);
@@ -183,6 +213,26 @@ mod tests {
     fn the_empty_program_has_nothing_to_write() {
         let built = compile(EMPTY, Limits::default()).map_err(|e| e.text).unwrap();
         assert_eq!(built.info.tables, []);
+    }
+
+    #[test]
+    fn a_packed_program_is_compiled() {
+        let json = serde_json::json!({
+            "millrace_p4": 1, "program": "a.p4",
+            "files": {"a.p4": "#include \"b.p4\"\n", "b.p4": EMPTY},
+        });
+        let (json, limits) = (json.to_string(), Limits::default());
+        let info = info::P4Info::default();
+        let built = build(Program::Packed(&json), &info, limits).map_err(|e| e.text).unwrap();
+        assert_eq!(built.info.tables, []);
+        let wrong = json.replace("b.p4\":", "c.p4\":");
+        let fault = build(Program::Packed(&wrong), &info, limits).err().unwrap();
+        assert!(fault.text.contains("a.p4:1"), "{}", fault.text);
+        let long = Limits { text_bytes: 10, ..limits };
+        let fault = build(Program::Packed(&json), &info, long).err().unwrap();
+        assert_eq!(fault.code, Code::ResourceExhausted);
+        let none = build(Program::Packed("{\"millrace_p4\": 1}"), &info, limits).err().unwrap();
+        assert!(none.text.starts_with("p4_device_config: a packed program"), "{}", none.text);
     }
 
     #[test]

@@ -603,6 +603,7 @@ impl Device {
             let mut program = lock(&self.program);
             let mut host = lock(&self.host);
             host.follow_ports();
+            host.follow_queues();
             let now_ns = host.switch().now_ns();
             let idle = host.idle();
             let Program { committed, digests, lists, .. } = &mut *program;
@@ -614,7 +615,9 @@ impl Device {
             let entries = idle.iter().filter_map(|(table, entry)| {
                 let t = schema.tables.get(schema.table_ids.get(table)?)?;
                 let entry = control.pipeline.entries(*table).get(*entry)?;
-                Some(entity::table::told(schema, control, t, entry))
+                // Which entry it is, and not what it does.
+                let told = entity::table::told(schema, control, t, entry);
+                Some(v1::TableEntry { action: None, ..told })
             });
             let entries: Vec<v1::TableEntry> = entries.collect();
             (due, (entries, i64::try_from(now_ns).unwrap_or(i64::MAX)))

@@ -15,6 +15,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use switch::{Config, StartError, Switch};
 
+/// What a waiting frame of 1,500 bytes needs of the kernel's memory.
+const WAITING_BYTES: u64 = 2304;
+
 /// A program and its switch.
 pub struct Host {
     control: Control,
@@ -180,6 +183,11 @@ impl Host {
 
     /// Tells of the lines that changed something.
     fn note_writes(&self, text: &str, wrong: &[Wrong]) {
+        if commands::is_runtime(text) {
+            let told = || format!("a runtime file, {} of it refused", wrong.len());
+            self.plane.switch.note_change("ctl", "p4_write", "modify", told);
+            return;
+        }
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
             let Some(verb) = line.split_whitespace().next().and_then(written) else { continue };
@@ -278,6 +286,18 @@ impl Host {
             }
         }
         told
+    }
+
+    /// Tells a program that asks how many frames wait at each port.
+    pub fn follow_queues(&mut self) {
+        let Some(register) = self.control.names.queue_depth else { return };
+        let width = self.control.pipeline.program().registers[register.index()].width;
+        let most = (1 << width) - 1;
+        for (port, bytes) in self.plane.switch.waiting() {
+            let depth = bytes.div_ceil(WAITING_BYTES).min(most);
+            let cell = Bits::from_u128(depth.into(), width);
+            self.plane.switch.set_register(register, port, &cell);
+        }
     }
 
     /// Looks which ports are down, for what follows them.

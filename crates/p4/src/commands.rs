@@ -27,6 +27,7 @@
 //! set_crc16_parameters CRC POLYNOMIAL INITIAL FINAL_XOR REFLECT_DATA REFLECT_REMAINDER;  set_crc32_...
 //! show_crcs                          uses of crc16_custom and crc32_custom: calc, calc_0, calc_1 ...
 //! pvs_add VALUE_SET VALUE;  pvs_remove VALUE_SET VALUE;  pvs_clear VALUE_SET;  pvs_get VALUE_SET
+//! help [COMMAND]
 //! ```
 //! A key is `5`, `0x1f`, `10.0.0.1`, `02:00:00:00:00:01`, by its kind also `10.0.0.0/8`, `5&&&7`,
 //! `1->5`, `*`; it may be named (`hdr.ip.dst=10.0.0.1`), and then in any order. As in bmv2, a
@@ -35,12 +36,20 @@
 //! in bytes or packets as the meter counts; the first one marks yellow, the second one red. `#` begins a
 //! comment. `table_dump` prints what `table_add` reads.
 //!
+//! A text that begins with `{` is a `runtime.json` of the tutorials.
+//!
 //! Lines that go wrong change nothing and are told with their number; the others are done.
 
 mod externs;
+mod known;
+mod names;
+mod runtime;
+
+pub use names::Names;
+pub use runtime::is_runtime;
 
 use crate::control::profiles::{Member, Refers};
-use crate::control::value::{show, show_pattern, value};
+use crate::control::value::{show_as, show_pattern, value};
 use crate::control::{Control, Written, nearest, prioritised};
 use crate::lower::names::{TableName, find};
 use ir::{ActionCall, Bits, Entry, EntryId, RegisterId, TableId, Update};
@@ -80,7 +89,8 @@ pub trait Plane {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {text}")]
 pub struct Wrong {
-    /// Its number, from 1; 0 is what the plane refused of all that was gathered.
+    /// Its number, from 1; 0 is what the plane refused of all that was gathered, and what is wrong with a file of the
+    /// tutorials, which has its place in its words.
     pub line: usize,
     /// What is wrong, and what would be right.
     pub text: String,
@@ -91,6 +101,16 @@ pub struct Wrong {
 pub fn run(text: &str, control: &mut Control, plane: &mut dyn Plane) -> (Vec<String>, Vec<Wrong>) {
     let mut session = Session { control, plane, updates: Vec::new(), told: Vec::new() };
     let mut wrong = Vec::new();
+    if is_runtime(text) {
+        let (updates, refused) = runtime::run(text, session.control);
+        session.updates = updates;
+        // Each has its place in its words.
+        wrong.extend(refused.into_iter().map(|text| Wrong { line: 0, text }));
+        if let Err(text) = session.flush() {
+            wrong.push(Wrong { line: 0, text });
+        }
+        return (session.told, wrong);
+    }
     for (line, text) in (1..).zip(text.lines()) {
         let text = text.split('#').next().unwrap_or("").trim();
         if text.is_empty() {
@@ -105,87 +125,6 @@ pub fn run(text: &str, control: &mut Control, plane: &mut dyn Plane) -> (Vec<Str
     }
     (session.told, wrong)
 }
-
-/// A command: its word, what follows it, and how many words that are at least and at most.
-struct Known {
-    word: &'static str,
-    usage: &'static str,
-    least: usize,
-    most: usize,
-}
-
-const ANY: usize = usize::MAX;
-
-const fn known(word: &'static str, usage: &'static str, least: usize, most: usize) -> Known {
-    Known { word, usage, least, most }
-}
-
-const CRC_USAGE: &str = "CRC POLYNOMIAL INITIAL FINAL_XOR REFLECT_DATA REFLECT_REMAINDER";
-
-const KNOWN: &[Known] = &[
-    known("table_add", "TABLE ACTION KEY ... => [ARGUMENT ...] [PRIORITY]", 2, ANY),
-    known("table_modify", "TABLE ACTION HANDLE [=>] [ARGUMENT ...]", 3, ANY),
-    known("table_delete", "TABLE HANDLE", 2, 2),
-    known("table_clear", "TABLE", 1, 1),
-    known("table_set_default", "TABLE ACTION [ARGUMENT ...]", 2, ANY),
-    known("table_reset_default", "TABLE", 1, 1),
-    known("table_set_timeout", "TABLE HANDLE MILLISECONDS", 3, 3),
-    known("table_dump", "TABLE", 1, 1),
-    known("table_dump_entry", "TABLE HANDLE", 2, 2),
-    known("table_info", "TABLE", 1, 1),
-    known("table_num_entries", "TABLE", 1, 1),
-    known("show_tables", "", 0, 0),
-    known("show_actions", "", 0, 0),
-    known("mc_mgrp_create", "GROUP", 1, 1),
-    known("mc_mgrp_destroy", "GROUP", 1, 1),
-    known("mc_node_create", "RID PORT ...", 1, ANY),
-    known("mc_node_update", "NODE PORT ...", 1, ANY),
-    known("mc_node_destroy", "NODE", 1, 1),
-    known("mc_node_associate", "GROUP NODE", 2, 2),
-    known("mc_node_dissociate", "GROUP NODE", 2, 2),
-    known("mirroring_add", "SESSION PORT", 2, 2),
-    known("mirroring_add_mc", "SESSION GROUP", 2, 2),
-    known("mirroring_delete", "SESSION", 1, 1),
-    known("register_read", "REGISTER [INDEX]", 1, 2),
-    known("register_write", "REGISTER INDEX VALUE", 3, 3),
-    known("register_reset", "REGISTER", 1, 1),
-    known("counter_read", "COUNTER INDEX", 2, 2),
-    known("counter_reset", "COUNTER", 1, 1),
-    known("meter_set_rates", "METER INDEX RATE:BURST [RATE:BURST]", 3, 4),
-    known("meter_array_set_rates", "METER RATE:BURST [RATE:BURST]", 2, 3),
-    known("meter_get_rates", "METER INDEX", 2, 2),
-    known("act_prof_create_member", "PROFILE ACTION [ARGUMENT ...]", 2, ANY),
-    known("act_prof_modify_member", "PROFILE ACTION MEMBER [ARGUMENT ...]", 3, ANY),
-    known("act_prof_delete_member", "PROFILE MEMBER", 2, 2),
-    known("act_prof_create_group", "PROFILE", 1, 1),
-    known("act_prof_delete_group", "PROFILE GROUP", 2, 2),
-    known("act_prof_add_member_to_group", "PROFILE MEMBER GROUP", 3, 3),
-    known("act_prof_remove_member_from_group", "PROFILE MEMBER GROUP", 3, 3),
-    known("act_prof_dump", "PROFILE", 1, 1),
-    known("act_prof_dump_member", "PROFILE MEMBER", 2, 2),
-    known("act_prof_dump_group", "PROFILE GROUP", 2, 2),
-    known("table_indirect_add", "TABLE KEY ... => MEMBER [PRIORITY]", 2, ANY),
-    known("table_indirect_add_with_group", "TABLE KEY ... => GROUP [PRIORITY]", 2, ANY),
-    known("table_indirect_delete", "TABLE HANDLE", 2, 2),
-    known("table_indirect_set_default", "TABLE MEMBER", 2, 2),
-    known("table_indirect_set_default_with_group", "TABLE GROUP", 2, 2),
-    known("table_indirect_reset_default", "TABLE", 1, 1),
-    known("set_crc16_parameters", CRC_USAGE, 6, 6),
-    known("set_crc32_parameters", CRC_USAGE, 6, 6),
-    known("show_crcs", "", 0, 0),
-    known("pvs_add", "VALUE_SET VALUE", 2, 2),
-    known("pvs_remove", "VALUE_SET VALUE", 2, 2),
-    known("pvs_clear", "VALUE_SET", 1, 1),
-    known("pvs_get", "VALUE_SET", 1, 1),
-];
-
-/// Commands of bmv2 for which there is nothing here, and why.
-const REFUSED: &[(&str, &str)] = &[
-    ("load_new_config_file", "a program is replaced by `millrace p4 load`"),
-    ("swap_configs", "a program is replaced by `millrace p4 load`"),
-    ("port_add", "ports are given to `millrace run` with --port"),
-    ("reset_state", "write out what is to be reset: table_clear, register_reset, counter_reset"),
-];
 
 struct Session<'a> {
     control: &'a mut Control,
@@ -247,14 +186,7 @@ impl Session<'_> {
         let mut words = line.split_whitespace();
         let Some(word) = words.next() else { return Ok(()) };
         let rest: Vec<&str> = words.collect();
-        let Some(known) = KNOWN.iter().find(|k| k.word == word) else {
-            if let Some((_, why)) = REFUSED.iter().find(|r| r.0 == word) {
-                return Err(format!("{word}: {why}"));
-            }
-            let near = crate::diag::nearest(word, KNOWN.iter().map(|k| k.word));
-            let near = near.map_or(String::new(), |n| format!("; the nearest is `{n}`"));
-            return Err(format!("there is no command `{word}`{near}"));
-        };
+        let known = known::command(word)?;
         if rest.len() < known.least || rest.len() > known.most {
             return Err(format!("write `{word} {}`", known.usage));
         }
@@ -402,6 +334,10 @@ impl Session<'_> {
             "meter_set_rates" | "meter_array_set_rates" | "meter_get_rates" => {
                 self.meter(word, rest)
             }
+            "help" => {
+                self.told.extend(known::help(rest.first().copied())?);
+                Ok(())
+            }
             "set_crc16_parameters" => self.set_crc(rest, 16),
             "set_crc32_parameters" => self.set_crc(rest, 32),
             "show_crcs" => {
@@ -523,8 +459,10 @@ impl Session<'_> {
         if word != "act_prof_dump_group" {
             for (handle, Member { action, args }) in self.control.members(&name)? {
                 if only.is_none_or(|o| o == handle) {
-                    let args: String = args.iter().map(|a| format!(" {}", show(a))).collect();
-                    let line = format!("act_prof_create_member {name} {action}{args}");
+                    let line = format!(
+                        "act_prof_create_member {name} {action}{}",
+                        args_text(&params_of(self.control, &action), args.iter())
+                    );
                     self.told.push(format!("{line}  # member {handle}"));
                 }
             }
@@ -679,6 +617,19 @@ fn action(a: &crate::lower::names::ActionName) -> String {
     format!("{}({})", a.name, params.join(", "))
 }
 
+/// Arguments in order, by what their parameters are.
+fn args_text<'c>(params: &[(String, u32)], args: impl Iterator<Item = &'c Bits>) -> String {
+    let names = params.iter().map(|(name, _)| name.as_str()).chain(std::iter::repeat(""));
+    args.zip(names).map(|(a, name)| format!(" {}", show_as(a, name))).collect()
+}
+
+/// The parameters of an action of this name.
+fn params_of(control: &Control, action: &str) -> Vec<(String, u32)> {
+    let actions = control.names.tables.iter().flat_map(|t| &t.actions);
+    let mut found = actions.filter(|a| a.name == action);
+    found.next().map(|a| a.params.clone()).unwrap_or_default()
+}
+
 /// The arguments that the control plane gives; an entry's own meter is not among them.
 fn given<'c>(t: &TableName, call: &'c ActionCall) -> impl Iterator<Item = &'c Bits> {
     let n = Control::action_of(t, call.action).map_or(call.args.len(), |a| a.params.len());
@@ -686,9 +637,10 @@ fn given<'c>(t: &TableName, call: &'c ActionCall) -> impl Iterator<Item = &'c Bi
 }
 
 fn call(t: &TableName, call: &ActionCall) -> String {
-    let name = Control::action_of(t, call.action).map_or("NoAction", |a| a.name.as_str());
-    let args: String = given(t, call).map(|a| format!(" {}", show(a))).collect();
-    format!("{name}{args}")
+    let action = Control::action_of(t, call.action);
+    let name = action.map_or("NoAction", |a| a.name.as_str());
+    let params = action.map(|a| a.params.as_slice()).unwrap_or_default();
+    format!("{name}{}", args_text(params, given(t, call)))
 }
 
 /// An entry as `table_add` reads it.
@@ -714,9 +666,9 @@ fn line_of(t: &TableName, entry: &Entry, refers: Option<Refers>) -> String {
             let _ = write!(line, " {n}");
         }
         None => {
-            for a in given(t, &entry.action) {
-                let _ = write!(line, " {}", show(a));
-            }
+            let action = Control::action_of(t, entry.action.action);
+            let params = action.map(|a| a.params.as_slice()).unwrap_or_default();
+            line.push_str(&args_text(params, given(t, &entry.action)));
         }
     }
     if prioritised(t) {

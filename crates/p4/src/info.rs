@@ -9,7 +9,7 @@
 //! In: a checked program and what it was lowered to, whose names are full. What the architecture adds for
 //! itself (tables of mirroring sessions, of group members) is not told.
 //!
-//! `type_info` has the structs of digests and registers, and new types. Left out: documentation.
+//! `type_info` has the structs of digests and registers, enums with values, and new types. Left out: documentation.
 
 use crate::annotations::{annotated_number, told};
 use crate::ast::Annotation;
@@ -460,6 +460,20 @@ impl<'a> Info<'a> {
         let all = structs.into_iter();
         let mut out: Vec<Field> =
             all.map(|(name, spec)| message(1, "structs", entry(name, spec))).collect();
+        for listed in &self.p.enums {
+            let Some(Ty::Bit(width)) = listed.repr.map(|repr| self.p.ty(repr)) else { continue };
+            let mut spec =
+                vec![message(1, "underlying_type", vec![number(1, "bitwidth", (*width).into())])];
+            for (name, value) in &listed.members {
+                let value = value.as_ref().map_or_else(Vec::new, |v| v.to_bytes_be().1);
+                let member = vec![
+                    text(1, "name", &**name),
+                    Field { number: 2, name: "value", value: Value::Bytes(value) },
+                ];
+                spec.push(message(2, "members", member));
+            }
+            out.push(message(6, "serializable_enums", entry(listed.name.to_string(), spec)));
+        }
         for new in &self.p.newtypes {
             let spec = match hir::annotated(&new.annotations, TRANSLATED) {
                 false => vec![message(1, "original_type", self.type_spec(new.base))],

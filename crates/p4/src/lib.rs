@@ -34,6 +34,7 @@ pub mod lex;
 pub mod limits;
 pub mod literal;
 pub mod lower;
+pub mod packed;
 pub mod parse;
 pub mod preprocess;
 pub mod source;

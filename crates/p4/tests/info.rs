@@ -95,7 +95,8 @@ fn names_that_end_alike_have_longer_aliases() {
 fn controller_headers_types_and_the_package_are_told() {
     let (text, bytes) = info(
         "#include <core.p4>\n#include <v1model.p4>\n
-         @controller_header(\"packet_in\") header in_t { bit<9> port; @id(7) bit<7> pad; }
+         enum bit<8> why_t { UNKNOWN = 1, LOST = 0 }
+         @controller_header(\"packet_in\") header in_t { bit<9> port; @id(7) bit<7> pad; why_t why; }
          type bit<9> port_t;
          @p4runtime_translation(\"x.org/vrf\", string) type bit<10> vrf_t;
          struct learn_t { bit<48> src; port_t port; bool more; }
@@ -120,6 +121,8 @@ fn controller_headers_types_and_the_package_are_told() {
     for part in [
         "key: \"learn_t\"",
         "name: \"port\"\n        type_spec {\n          new_type {\n            name: \"port_t\"",
+        "key: \"why_t\"\n    value {\n      underlying_type {\n        bitwidth: 8",
+        "name: \"UNKNOWN\"\n        value: \"\\001\"",
         "uri: \"x.org/vrf\"\n        sdn_string {\n        }",
     ] {
         assert!(text.contains(part), "{part}: {text}");

@@ -90,6 +90,10 @@ impl<W: Around> Port for W {
         self.inner_mut().receive_by(socket)
     }
 
+    fn tx_waiting(&mut self) -> u64 {
+        self.inner_mut().tx_waiting()
+    }
+
     fn kernel_stats(&mut self) -> KernelStats {
         self.inner_mut().kernel_stats()
     }

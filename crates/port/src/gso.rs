@@ -20,7 +20,8 @@ use wire::checksum::{self, Pseudo};
 use wire::layers::{Fragment, Layers, Network, transport_checksum};
 use wire::{IpProtocol, offload};
 
-const ETH_LEN: usize = 14;
+/// Bytes of an Ethernet header.
+pub(crate) const ETH_LEN: usize = 14;
 const HDR_LEN_HINT_MAX: u16 = 256;
 
 /// Refuses a frame that the port could not send: shorter than an Ethernet header, or longer than

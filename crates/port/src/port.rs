@@ -196,6 +196,11 @@ pub trait Port: Send {
         KernelStats::default()
     }
 
+    /// Bytes that the kernel has taken from us to send and has not sent, with what it needs beside them.
+    fn tx_waiting(&mut self) -> u64 {
+        0
+    }
+
     /// The table by which its hardware marks flows, if it has one.
     fn marks(&self) -> Option<std::sync::Arc<dyn marks::Marks>> {
         None

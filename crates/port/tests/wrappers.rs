@@ -58,6 +58,10 @@ impl Port for Inner {
         self.memory.tx_queue()
     }
 
+    fn tx_waiting(&mut self) -> u64 {
+        9
+    }
+
     fn kernel_stats(&mut self) -> KernelStats {
         KernelStats { collisions: 7, ..KernelStats::default() }
     }
@@ -92,6 +96,7 @@ fn what_a_wrapper_does_not_do_otherwise_the_inner_port_does() {
         assert_eq!(port.stamp_arrivals(), StampedBy::Device, "{which}");
         assert_eq!(port.sending().as_deref(), Some("by hand"), "{which}");
         assert_eq!(port.kernel_stats().collisions, 7, "{which}");
+        assert_eq!(port.tx_waiting(), 9, "{which}");
         port.set_admin(false).unwrap();
         assert_eq!(admin.lock().unwrap().pop(), Some(false), "{which}");
         // Frames come out of the injector without what stood beside them; the adapter has a table of its own.

@@ -51,7 +51,8 @@ impl Switch {
         let mut slots = self.inner.slots();
         let number = match number {
             Some(n @ NUMBER_LOCAL) => n,
-            Some(n) if n == 0 || n > NUMBER_MAX => return Err(PortError::NumberReserved(n)),
+            // Port 0 is for those who ask for it: OpenFlow has none.
+            Some(n) if n > NUMBER_MAX => return Err(PortError::NumberReserved(n)),
             Some(n) => n,
             None => (1..=NUMBER_MAX)
                 .find(|n| slots.iter().all(|s| s.number != *n))
@@ -344,6 +345,11 @@ impl Switch {
     pub fn port_counters(&self) -> Vec<(PortView, PortCounters, port::KernelStats)> {
         let mut slots = self.inner.slots();
         slots.iter_mut().map(|s| (s.view(), s.shared.counters(), s.port.kernel_stats())).collect()
+    }
+
+    /// What waits to be sent at each port, in bytes as [`port::Port::tx_waiting`] counts.
+    pub fn waiting(&self) -> Vec<(u32, u64)> {
+        self.inner.slots().iter_mut().map(|s| (s.number, s.port.tx_waiting())).collect()
     }
 
     /// What the ports that were removed had counted, summed.

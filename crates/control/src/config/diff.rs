@@ -152,7 +152,7 @@ impl Setup {
     /// All of it can be, as far as that can be known without opening anything.
     pub fn check(&self) -> Result<(), Error> {
         let (mut bridges, mut ports) = (BTreeSet::new(), BTreeMap::new());
-        for BridgeSetup { bridge, ports: own } in &self.bridges {
+        for (at, BridgeSetup { bridge, ports: own }) in self.bridges.iter().enumerate() {
             check_name(&bridge.name)?;
             if !bridges.insert(&bridge.name) {
                 return Err(Error::BridgeExists { bridge: bridge.name.clone() });
@@ -167,7 +167,9 @@ impl Setup {
                 let failed = |error| Error::Vlan { port: port.name.clone(), error };
                 port.vlan.check().map_err(failed)?;
                 let Some(number) = port.number else { continue };
-                if number != NUMBER_LOCAL && !(1..=NUMBER_MAX).contains(&number) {
+                // The first bridge may run a P4 program, which has a port 0.
+                let least = u32::from(at > 0);
+                if number != NUMBER_LOCAL && !(least..=NUMBER_MAX).contains(&number) {
                     return Err(Error::NumberReserved { number });
                 }
                 if let Some(by) = numbers.insert(number, &port.name) {

@@ -111,6 +111,8 @@ fn serve(
             mtu: CPU_MTU,
             // What comes out is complete: checksums filled in, segments apart.
             carries_offload: false,
+            // Packets of controllers may be of any header, or none.
+            shortest: 1,
             ..port::memory::Config::default()
         },
     )

@@ -99,6 +99,7 @@ pub fn log_messages(host: &Arc<Mutex<Host>>) -> Result<(), Failure> {
             let Some(host) = weak.upgrade() else { return };
             if looked.elapsed() >= PATIENCE {
                 looked = Instant::now();
+                lock(&host).follow_queues();
                 for (table, handle) in idle(&mut lock(&host)) {
                     tracing::info!(
                         table,

@@ -13,6 +13,7 @@ pub mod mirror;
 pub mod named;
 pub mod p4_do;
 pub mod p4_load;
+pub mod p4_names;
 pub mod packets;
 pub mod port;
 pub mod queue;
@@ -40,6 +41,7 @@ pub const ALL: &[Row] = &[
     Row::of::<mirror::Mirrors>(),
     Row::of::<p4_do::P4Do>(),
     Row::of::<p4_load::P4Load>(),
+    Row::of::<p4_names::P4Names>(),
     Row::of::<port::Ports>(),
     Row::of::<queue::Queue>(),
     Row::of::<service::Service>(),

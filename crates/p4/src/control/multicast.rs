@@ -27,9 +27,9 @@ const SESSIONS_MAX: u32 = 0x8000;
 const SESSIONS: [&str; 2] = ["v1.mirror_i2e_session", "v1.mirror_e2e_session"];
 
 /// What the action of a session takes.
-fn session_args(port: u32, cut: Cut) -> [Bits; 3] {
+fn session_args(port: u32, rid: u16, cut: Cut) -> [Bits; 4] {
     let number = |n: u32, width| Bits::from_u128(n.into(), width);
-    [number(port, 9), number(cut.length, 32), number(cut.queue, 32)]
+    [number(port, 9), number(rid.into(), 16), number(cut.length, 32), number(cut.queue, 32)]
 }
 
 impl Control {
@@ -238,8 +238,9 @@ impl Control {
             && let Some(action) = self.names.mirror_ingress
         {
             let cut = self.multicast.cuts.get(&group).copied().unwrap_or_default();
-            let call =
-                |(port, _): &(u32, u16)| bucket(ActionCall::with(action, session_args(*port, cut)));
+            let call = |(port, rid): &(u32, u16)| {
+                bucket(ActionCall::with(action, session_args(*port, *rid, cut)))
+            };
             updates.push(set(MIRROR_GROUP | group, copies.iter().map(call).collect()));
         }
         updates
@@ -306,19 +307,29 @@ impl Control {
 
     /// A mirroring session that sends to a port; in place of what the session was.
     pub fn mirror(&mut self, session: u32, port: u16) -> Result<Vec<Update>, Refused> {
-        self.mirror_cut(session, port, Cut::default())
-    }
-
-    fn mirror_cut(&mut self, session: u32, port: u16, cut: Cut) -> Result<Vec<Update>, Refused> {
-        let mut all = Vec::new();
-        for table in SESSIONS {
-            if self.session_table(table) {
-                all.extend(self.session(table, session, "port", session_args(port.into(), cut))?);
-            }
-        }
+        let cut = Cut::default();
+        let all = self.mirror_as(session, port, 0, cut)?;
         let replica =
             Replica { port: port.into(), instance: 0, numbered: false, backups: Vec::new() };
         self.multicast.sessions.insert(session, Session { replicas: vec![replica], cut });
+        Ok(all)
+    }
+
+    /// Clones of a session go to a port, with this number of copy.
+    fn mirror_as(
+        &mut self,
+        session: u32,
+        port: u16,
+        rid: u16,
+        cut: Cut,
+    ) -> Result<Vec<Update>, Refused> {
+        let mut all = Vec::new();
+        for table in SESSIONS {
+            if self.session_table(table) {
+                let args = session_args(port.into(), rid, cut);
+                all.extend(self.session(table, session, "port", args)?);
+            }
+        }
         Ok(all)
     }
 
@@ -350,7 +361,9 @@ impl Control {
             return Err(no!(OutOfRange, "{port} is no port of clones: 0 to 511 are"));
         }
         let updates = match to.replicas.as_slice() {
-            [one] if one.backups.is_empty() => self.mirror_cut(session, one.port as u16, to.cut)?,
+            [one] if one.backups.is_empty() => {
+                self.mirror_as(session, one.port as u16, one.instance, to.cut)?
+            }
             _ if self.session_table(SESSIONS[1]) => {
                 return Err(no!(
                     Unsupported,

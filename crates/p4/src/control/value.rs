@@ -186,8 +186,36 @@ pub fn show(bits: &Bits) -> String {
     }
 }
 
+/// The last words of names of addresses of IP.
+const ADDRESSES: &[&str] =
+    &["addr", "address", "ip", "ipv4", "ipv6", "hop", "nhop", "nexthop", "src", "dst"];
+
+/// Whether what has this name is likely an address: by its last word, as in `hdr.ipv4.dstAddr` or `nhop_ipv4`.
+fn names_address(name: &str) -> bool {
+    let last = name.rsplit(['.', '_']).next().unwrap_or(name);
+    // The word that a capital letter begins.
+    let at = last.rfind(|c: char| c.is_ascii_uppercase()).unwrap_or(0);
+    let word = last.get(at..).unwrap_or(last).to_ascii_lowercase();
+    ADDRESSES.contains(&word.as_str()) || ADDRESSES.contains(&last.to_ascii_lowercase().as_str())
+}
+
+/// As [`show`], what has the name and width of an address as an address: MAC, IPv4, IPv6.
+pub fn show_as(bits: &Bits, name: &str) -> String {
+    let bytes = bits.to_be_bytes();
+    match (bits.width(), bytes.as_slice()) {
+        (48, mac) => mac.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(":"),
+        (32, &[a, b, c, d]) if names_address(name) => format!("{a}.{b}.{c}.{d}"),
+        (128, bytes) if names_address(name) => match <[u8; 16]>::try_from(bytes) {
+            Ok(bytes) => std::net::Ipv6Addr::from(bytes).to_string(),
+            Err(_) => show(bits),
+        },
+        _ => show(bits),
+    }
+}
+
 /// A pattern as [`pattern`] reads it back; `None` is any value.
 pub fn show_pattern(pattern: Option<&Pattern>, key: &KeyName) -> String {
+    let show = |bits: &Bits| show_as(bits, &key.name);
     match pattern {
         None if key.kind == MatchKind::Lpm => "0/0".to_string(),
         None if key.kind == MatchKind::Ternary => "0&&&0".to_string(),
@@ -202,5 +230,44 @@ pub fn show_pattern(pattern: Option<&Pattern>, key: &KeyName) -> String {
         Some(Pattern::Prefix(v, len)) => format!("{}/{len}", show(v)),
         Some(Pattern::Masked(v, m)) => format!("{}&&&{}", show(v), show(m)),
         Some(Pattern::Range(a, b)) => format!("{}->{}", show(a), show(b)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_written_as_addresses_and_read_back() {
+        let cases: [(u32, &str, u128, &str); 9] = [
+            (48, "anything", 0x0200_0000_00fe, "02:00:00:00:00:fe"),
+            (32, "hdr.ipv4.dstAddr", 0x0a00_0001, "10.0.0.1"),
+            (32, "nhop_ipv4", 0x0a00_0002, "10.0.0.2"),
+            (32, "ip", 1, "0.0.0.1"),
+            (32, "hdr.ip.src", 0xffff_ffff, "255.255.255.255"),
+            (32, "meta.count", 0x0a00_0001, "0xa000001"),
+            (32, "strip", 20, "0x14"),
+            (128, "dst_addr", 0xfe80 << 112 | 1, "fe80::1"),
+            (16, "dst_addr", 80, "80"),
+        ];
+        for (width, name, number, text) in cases {
+            let bits = Bits::from_u128(number, width);
+            assert_eq!(show_as(&bits, name), text, "{name}");
+            assert_eq!(value(text, width), Ok(bits), "{text}");
+        }
+    }
+
+    #[test]
+    fn patterns_of_addresses_are_read_back() {
+        let key = |kind| KeyName { name: "h.addr".into(), width: 32, kind, source: 0 };
+        for (kind, text) in [
+            (MatchKind::Lpm, "10.0.0.0/8"),
+            (MatchKind::Ternary, "10.0.0.1&&&255.0.0.255"),
+            (MatchKind::Range, "10.0.0.1->10.0.0.9"),
+            (MatchKind::Exact, "10.0.0.1"),
+        ] {
+            let read = pattern(text, &key(kind)).unwrap();
+            assert_eq!(show_pattern(read.as_ref(), &key(kind)), text);
+        }
     }
 }

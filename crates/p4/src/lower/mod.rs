@@ -17,6 +17,8 @@
 //! | `step` | the structured tree |
 //! | `tree` | blocks, actions and states from it |
 //! | `externs` | what v1model's externs do |
+//! | `depth` | how many frames wait at a port |
+//! | `late` | fields that are read of a header that has become invalid |
 //! | `made`, `counted` | headers that a parser makes valid, invalid or copies; stacks that it counts |
 //! | `v1model`, `state` | the architecture: which part runs when, what is between them |
 //! | `names` | what the control plane calls tables, keys, actions |
@@ -24,9 +26,11 @@
 //! What the pipeline language cannot say is refused with its place.
 
 mod counted;
+mod depth;
 mod expr;
 mod externs;
 mod fold;
+mod late;
 mod made;
 pub mod names;
 mod operand;

@@ -153,9 +153,11 @@ pub struct Names {
     pub new_types: Vec<(String, u32)>,
     /// CRCs whose parameters may be changed, in the order of their places.
     pub calculations: Vec<Calculation>,
+    /// How many frames wait at each port, if the program asks: who hosts it writes this.
+    pub queue_depth: Option<ir::RegisterId>,
     /// The action of a bucket of a multicast group: port (9 bits) and replica (16 bits).
     pub multicast: Option<ir::ActionId>,
-    /// The action of a mirroring session for clones of ingress: port (9 bits).
+    /// The action of a mirroring session for clones of ingress: port (9 bits) and replica (16 bits).
     pub mirror_ingress: Option<ir::ActionId>,
     /// The same for clones of egress.
     pub mirror_egress: Option<ir::ActionId>,

@@ -167,8 +167,9 @@ impl Lower<'_> {
         let clone_entry = self.label();
         asm.begin(clone_entry);
         let steps = self.steps(|l| {
-            let port = Expr::meta(l.v1.mirror_port);
+            let (port, rid) = (Expr::meta(l.v1.mirror_port), Expr::meta(l.v1.copy_rid));
             l.set_sm("egress_port", port, span)?;
+            l.set_sm("egress_rid", rid, span)?;
             l.set_sm("instance_type", Expr::int(1, 32), span)?;
             l.set_sm("parser_error", Expr::meta(intrinsic::PARSER_ERROR), span)
         })?;
@@ -189,8 +190,9 @@ impl Lower<'_> {
         asm.begin(again);
         let steps = self.steps(|l| {
             l.op(Op::Assign(FieldRef::Meta(l.v1.again), Expr::bool(false)));
-            let port = Expr::meta(l.v1.mirror_port);
+            let (port, rid) = (Expr::meta(l.v1.mirror_port), Expr::meta(l.v1.copy_rid));
             l.set_sm("egress_port", port, span)?;
+            l.set_sm("egress_rid", rid, span)?;
             l.set_sm("instance_type", Expr::int(2, 32), span)
         })?;
         asm.steps(steps);
@@ -198,12 +200,18 @@ impl Lower<'_> {
         asm.begin(egress_label);
         let steps = self.steps(|l| {
             l.set_sm("egress_spec", Expr::int(0, 9), span)?;
+            // As ingress_global_timestamp: packets do not wait between the two.
+            let now = binary(BinaryOp::Shr, Expr::meta(intrinsic::NOW), Expr::int(10, 8));
+            l.set_sm("egress_global_timestamp", now.clone().cast(48), span)?;
+            l.set_sm("enq_timestamp", now.cast(32), span)?;
             for r in [l.v1.clone_ingress.flag, l.v1.clone_egress.flag, l.v1.recirculate.flag] {
                 l.op(Op::Assign(r, Expr::bool(false)));
             }
             Ok(())
         })?;
         asm.steps(steps);
+        let depths = self.depth_steps(&egress, span)?;
+        asm.steps(depths);
         asm.steps(vec![Step::Scope(exit_egress, egress)]);
 
         // After egress.
@@ -238,7 +246,7 @@ impl Lower<'_> {
         // As emitted now; a program that emits nothing loses its headers here.
         let lists = self.lists();
         let (length, queue) = (self.v1.mirror_length, self.v1.mirror_queue);
-        let own = [self.v1.again, self.v1.mirror_port, length, queue];
+        let own = [self.v1.again, self.v1.mirror_port, self.v1.copy_rid, length, queue];
         let mut rest = vec![Step::Op(Op::Recirculate { keep: own.to_vec() })];
         for (n, fields) in lists {
             let keep: Vec<MetaId> = own.into_iter().chain(fields).collect();
@@ -380,8 +388,9 @@ impl Lower<'_> {
         } else {
             ("mirror_i2e", self.v1.clone_ingress, CLONE_PREPARE)
         };
-        let params = [("port", 9), ("length", 32), ("queue", 32)];
-        let to = [self.v1.mirror_port, self.v1.mirror_length, self.v1.mirror_queue];
+        let params = [("port", 9), ("rid", 16), ("length", 32), ("queue", 32)];
+        let v1 = &self.v1;
+        let to = [v1.mirror_port, v1.copy_rid, v1.mirror_length, v1.mirror_queue];
         let mut clone: Vec<Op> =
             (0..).zip(to).map(|(n, to)| Op::Assign(FieldRef::Meta(to), Expr::Param(n))).collect();
         clone.push(Op::Clone { block, copy: Copy::Current });
@@ -539,6 +548,7 @@ impl Lower<'_> {
         for action in &mut program.actions {
             let mut body = action.body.clone();
             patch(&mut body, places);
+            super::late::invalid_late(&mut body);
             let params: Vec<Param> = action.params.clone();
             *action = Arc::new(ir::Action { name: action.name.clone(), params, body });
         }

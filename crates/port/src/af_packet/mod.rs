@@ -257,6 +257,11 @@ impl Port for AfPacket {
         true
     }
 
+    fn tx_waiting(&mut self) -> u64 {
+        let open = self.tx.iter().filter_map(Weak::upgrade);
+        open.map(|tx| ioctl::waiting(tx.as_fd()).unwrap_or(0)).sum()
+    }
+
     fn kernel_stats(&mut self) -> KernelStats {
         if let Some(rx) = self.rx.upgrade() {
             self.rx_dropped += u64::from(packet::take_drops(rx.as_fd()).unwrap_or(0));

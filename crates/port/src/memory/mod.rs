@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// How a memory port is made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Frames in flight in each direction and queue, at most.
     pub capacity: usize,
@@ -40,6 +40,8 @@ pub struct Config {
     pub rx_queues: usize,
     /// Speed told to controllers, in kb/s.
     pub speed_kbps: u32,
+    /// Bytes of a frame that may leave, at least: those of an Ethernet header, unless the frames are none.
+    pub shortest: usize,
 }
 
 impl Default for Config {
@@ -50,6 +52,7 @@ impl Default for Config {
             carries_offload: true,
             rx_queues: 1,
             speed_kbps: 10_000_000,
+            shortest: gso::ETH_LEN,
         }
     }
 }
@@ -126,7 +129,20 @@ pub fn attach(name: &str) -> Result<Handle, Error> {
     Ok(Handle { link: find_or_make(name)? })
 }
 
+/// As [`attach`], of a port that is made so; one that is there already must be the same.
+pub fn attach_as(name: &str, config: Config) -> Result<Handle, Error> {
+    let link = find_or_make_as(name, config.clone())?;
+    match link.config == config {
+        true => Ok(Handle { link }),
+        false => Err(Error::Busy { name: name.to_owned(), what: "the memory port of this name" }),
+    }
+}
+
 fn find_or_make(name: &str) -> Result<Arc<Link>, Error> {
+    find_or_make_as(name, Config::default())
+}
+
+fn find_or_make_as(name: &str, config: Config) -> Result<Arc<Link>, Error> {
     static NAMED: Mutex<Option<HashMap<String, Weak<Link>>>> = Mutex::new(None);
     let mut named = lock(&NAMED);
     let named = named.get_or_insert_default();
@@ -134,7 +150,7 @@ fn find_or_make(name: &str) -> Result<Arc<Link>, Error> {
     if let Some(link) = named.get(name).and_then(Weak::upgrade) {
         return Ok(link);
     }
-    let link = Link::new(name, Config::default())?;
+    let link = Link::new(name, config)?;
     named.insert(name.to_owned(), Arc::downgrade(&link));
     Ok(link)
 }
@@ -399,7 +415,13 @@ impl Tx {
             return Err(DropReason::TxLinkDown);
         }
         drop(flags);
-        gso::check_len(frame, self.link.config.mtu)
+        if frame.len() < self.link.config.shortest {
+            return Err(DropReason::TxTooShort);
+        }
+        match frame.len() < gso::ETH_LEN {
+            true => Ok(()),
+            false => gso::check_len(frame, self.link.config.mtu),
+        }
     }
 }
 
@@ -530,6 +552,21 @@ mod tests {
         assert_eq!(port.link(), LinkState::UP);
         port.set_admin(false).unwrap();
         assert_eq!(tx.tx(&Frame::copy_of(&[0; 60])), Err(DropReason::TxLinkDown));
+    }
+
+    #[test]
+    fn frames_may_be_shorter_than_a_header_where_that_is_asked() {
+        let config = Config { shortest: 1, ..Config::default() };
+        let far = attach_as("memory-short", config.clone()).unwrap();
+        assert!(attach_as("memory-short", config).is_ok());
+        assert!(matches!(attach_as("memory-short", small(1)), Err(Error::Busy { .. })));
+        let mut port = open("memory-short").unwrap();
+        let mut tx = port.tx_queue().unwrap();
+        assert_eq!(tx.tx(&Frame::copy_of(&[])), Err(DropReason::TxTooShort));
+        assert_eq!(tx.tx(&Frame::copy_of(&[5; 2])), Ok(()));
+        tx.flush();
+        assert_eq!(far.take().unwrap().data(), [5; 2]);
+        assert_eq!(tx.tx(&Frame::copy_of(&[0; 1523])), Err(DropReason::TxTooLong));
     }
 
     #[test]

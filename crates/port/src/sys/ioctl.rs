@@ -35,6 +35,7 @@ const TUNSETOFFLOAD: c_ulong = 0x4004_54d0;
 const TUNGETIFF: c_ulong = 0x8004_54d2;
 const TUNSETVNETHDRSZ: c_ulong = 0x4004_54d8;
 const TUNGETDEVNETNS: c_ulong = 0x54e3;
+const SIOCOUTQ: c_ulong = 0x5411;
 const SIOCETHTOOL: c_ulong = 0x8946;
 const ETHTOOL_GSET: u32 = 1;
 const ETHTOOL_GLINK: u32 = 0x0a;
@@ -96,6 +97,14 @@ pub(crate) fn tun_name(fd: BorrowedFd<'_>) -> io::Result<String> {
     // SAFETY: TUNGETIFF writes one `struct ifreq`.
     unsafe { ioctl(fd, TUNGETIFF, (&raw mut req).cast()) }?;
     Ok(req.name())
+}
+
+/// Bytes that a socket has given the kernel and that are not sent yet, with what the kernel needs beside them.
+pub(crate) fn waiting(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut bytes: c_int = 0;
+    // SAFETY: SIOCOUTQ writes one `int`.
+    unsafe { ioctl(fd, SIOCOUTQ, (&raw mut bytes).cast()) }?;
+    Ok(u64::try_from(bytes).unwrap_or(0))
 }
 
 /// Says which offloads the reader of the TAP takes (`TUN_F_*`).
