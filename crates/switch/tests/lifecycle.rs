@@ -117,7 +117,7 @@ fn ports_have_numbers_and_names_of_their_own() {
     let refused = |n, p| net.switch.add_port(n, p).unwrap_err().to_string();
     assert!(refused(Some(2), port("other")).contains("number 2 is in use"));
     assert!(refused(None, port("p2")).contains("name p2 is in use"));
-    assert!(refused(Some(0), port("other")).contains("reserved"));
+    assert!(refused(Some(0xffff_ff01), port("other")).contains("reserved"));
     assert!(refused(Some(0xffff_ff00), port("other")).contains("reserved"));
     assert_eq!(net.switch.ports().len(), 3);
     net.switch.remove_port(2).unwrap();
@@ -125,6 +125,8 @@ fn ports_have_numbers_and_names_of_their_own() {
     assert_eq!(net.switch.add_port(Some(0xffff_fffe), port("local")).unwrap(), 0xffff_fffe);
     let numbers: Vec<u32> = net.switch.ports().iter().map(|p| p.number).collect();
     assert_eq!(numbers, [1, 2, 3, 0xffff_fffe]);
+    // P4 has a port 0, which nobody gets who names none.
+    assert_eq!(net.switch.add_port(Some(0), port("zero")).unwrap(), 0);
     assert!(net.switch.configure_port(77, PortConfig::default()).is_err());
 }
 
