@@ -6,7 +6,8 @@
 header h_t { bit<8> op; bit<8> a; bit<8> b; bit<8> trail; }
 header tag_t { bit<8> v; }
 struct headers_t { h_t h; tag_t[3] tags; }
-struct meta_t { @field_list(1) bit<8> kept; bit<8> lost; @field_list(1, 2) bit<8> rounds; }
+const int KEPT = 1;
+struct meta_t { @field_list(KEPT) bit<8> kept; bit<8> lost; @field_list(1, 2) bit<8> rounds; }
 
 parser P(packet_in b, out headers_t h, inout meta_t m, inout standard_metadata_t sm) {
     state start { b.extract(h.h); transition select(h.h.a) { 1..3: tags; _: accept; } }
@@ -25,7 +26,7 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t sm) {
         t.apply();
         switch (h.h.op) {
             1: { sm.mcast_grp = 7; }
-            2: { m.kept = 9; m.lost = 9; clone_preserving_field_list(CloneType.I2E, 5, 1); h.h.a = 0x44; }
+            2: { m.kept = 9; m.lost = 9; clone_preserving_field_list(CloneType.I2E, 5, KEPT); h.h.a = 0x44; }
             3: {
                 if (m.rounds < 2) {
                     m.rounds = m.rounds + 1;

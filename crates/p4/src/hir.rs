@@ -623,6 +623,8 @@ pub struct Program {
     pub errors: Vec<Name>,
     /// Match kinds, likewise.
     pub match_kinds: Vec<Name>,
+    /// Constants at the top, for annotations, which are not checked.
+    pub constants: std::collections::HashMap<Name, Const>,
     /// Instances at the top, in order.
     pub top: Vec<InstanceId>,
     /// How many of a package's type parameters are not written: each `_` is one.

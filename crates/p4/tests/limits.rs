@@ -129,3 +129,25 @@ fn loops_and_stacks_and_saturation_are_refused() {
     let table = "table t { key = { m.x: exact; } actions = { NoAction; } }";
     refused(&program("", table, &switches), "steps");
 }
+
+/// A field list is named by a number, a constant, or a member of an enum, and by nothing else.
+#[test]
+fn field_lists_are_named_by_what_there_is() {
+    let of = |list: &str| {
+        let text = program("const int KEPT = 3; const bool NO = true;", "", "");
+        let meta = format!("struct M {{ @field_list({list}) bit<32> x; int<32> y; }}");
+        text.replace("struct M { bit<32> x; int<32> y; }", &meta)
+    };
+    for good in ["1", "KEPT", "1, KEPT, 2"] {
+        let (codes, message) = told(&of(good), Limits::running(1));
+        assert!(codes.is_empty(), "{good}: {message}");
+    }
+    for (bad, named) in [("NONE", "NONE"), ("NO", "NO"), ("1, 256", "256"), ("Lists.a", "Lists.a")]
+    {
+        let (_, message) = told(&of(bad), Limits::running(1));
+        assert!(
+            message.starts_with(&format!("@field_list({named}): a number")),
+            "{bad}: {message}"
+        );
+    }
+}

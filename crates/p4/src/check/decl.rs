@@ -54,6 +54,9 @@ impl Checker<'_> {
                         "a constant is known at compile time, and this is not",
                     );
                 }
+                if let Some(value) = self.constant_at_top(name) {
+                    self.p.constants.insert(name.name.clone(), value);
+                }
             }
             DeclKind::Var(..) => {
                 let text = format!(

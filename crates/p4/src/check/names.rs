@@ -118,6 +118,14 @@ impl Checker<'_> {
         decl.annotations.as_slice().into()
     }
 
+    /// The value of a constant that was just declared, if it is known.
+    pub(super) fn constant_at_top(&self, name: &Ident) -> Option<Const> {
+        match &self.scopes.last()?.names.get(&name.name)?.sym {
+            Sym::Const(value, _) => Some(value.clone()),
+            _ => None,
+        }
+    }
+
     /// What a name stands for; tells if nothing.
     pub(super) fn lookup(&mut self, path: &Path) -> Sym {
         match self.find(path) {

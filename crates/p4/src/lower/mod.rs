@@ -502,7 +502,17 @@ impl<'a> Lower<'a> {
                         format!("{name}.{}", f.name)
                     };
                     let v = self.alloc(t, &inner, f.span)?;
-                    for list in field_list(&self.p, &f.annotations) {
+                    let lists = match field_list(&self.p, &f.annotations) {
+                        Ok(lists) => lists,
+                        Err(what) => {
+                            let text = format!(
+                                "@field_list({what}): a number, a constant or a member of an enum was expected, \
+                                 from 0 to 255"
+                            );
+                            return self.refuse(f.span, text);
+                        }
+                    };
+                    for list in lists {
                         v.metas(&mut |m| self.field_lists.push((list, m)));
                     }
                     items.push(v);
@@ -883,43 +893,63 @@ fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_string() } else { format!("{path}.{name}") }
 }
 
-/// Numbers of the field lists that a field is in: `@field_list(1, Lists.resubmitted)`.
-fn field_list(p: &hir::Program, annotations: &[crate::ast::Annotation]) -> Vec<u8> {
+/// Numbers of the field lists that a field is in: `@field_list(1, Lists.resubmitted, RESUBMITTED)`. Else what is none.
+fn field_list(
+    p: &hir::Program,
+    annotations: &[crate::ast::Annotation],
+) -> std::result::Result<Vec<u8>, String> {
     use crate::ast::{AnnotationBody as B, ExprKind as E};
     use crate::lex::Tok;
-    let member = |of: &str, name: &str| -> Option<u8> {
-        let found = p.enums.iter().find(|e| &*e.name == of)?;
-        let value = &found.members.iter().find(|m| &*m.0 == name)?.1;
-        u8::try_from(value.as_ref()?).ok()
+    let member = |of: &str, name: &str| -> std::result::Result<u8, String> {
+        let found = p.enums.iter().find(|e| &*e.name == of);
+        let value = found.and_then(|e| e.members.iter().find(|m| &*m.0 == name)?.1.as_ref());
+        value.and_then(|value| u8::try_from(value).ok()).ok_or_else(|| format!("{of}.{name}"))
+    };
+    let constant = |name: &str| match p.constants.get(name) {
+        Some(hir::Const::Int(value)) => u8::try_from(value).map_err(|_| name.to_owned()),
+        _ => Err(name.to_owned()),
     };
     let mut out = Vec::new();
     for a in annotations.iter().filter(|a| &*a.name.name == "field_list") {
         match &a.body {
             B::Tokens(tokens) => {
-                for (i, t) in tokens.iter().enumerate() {
-                    let after = |n: usize| tokens.get(i + n).map(|t| &t.tok);
-                    out.extend(match (&t.tok, after(1), after(2)) {
-                        (Tok::Int(text), ..) => {
+                let mut tokens = tokens.iter().map(|t| &t.tok).peekable();
+                while let Some(token) = tokens.next() {
+                    out.push(match token {
+                        Tok::P(",") => continue,
+                        Tok::Int(text) => {
                             let read = crate::literal::integer(text).ok();
-                            read.and_then(|i| u8::try_from(&i.value).ok())
+                            let number = read.and_then(|i| u8::try_from(&i.value).ok());
+                            number.ok_or_else(|| text.to_string())?
                         }
-                        (Tok::Ident(of), Some(Tok::P(".")), Some(Tok::Ident(name))) => {
-                            member(of, name)
+                        Tok::Ident(of) if tokens.peek() == Some(&&Tok::P(".")) => {
+                            tokens.next();
+                            match tokens.next() {
+                                Some(Tok::Ident(name)) => member(of, name)?,
+                                _ => return Err(format!("{of}.")),
+                            }
                         }
-                        _ => None,
+                        Tok::Ident(name) => constant(name)?,
+                        other => return Err(format!("{other:?}")),
                     });
                 }
             }
-            B::Exprs(exprs) => out.extend(exprs.iter().filter_map(|e| match &e.kind {
-                E::Int(v, _) => u8::try_from(v).ok(),
-                E::Member(of, name) => match &of.kind {
-                    E::Path(path) => member(&path.ident.name, &name.name),
-                    _ => None,
-                },
-                _ => None,
-            })),
+            B::Exprs(exprs) => {
+                for e in exprs {
+                    out.push(match &e.kind {
+                        E::Int(v, _) => u8::try_from(v).map_err(|_| v.to_string())?,
+                        E::Path(path) => constant(&path.ident.name)?,
+                        E::Member(of, name) => match &of.kind {
+                            E::Path(path) => member(&path.ident.name, &name.name)?,
+                            _ => return Err(format!("….{}", name.name)),
+                        },
+                        _ => return Err("…".to_owned()),
+                    });
+                }
+            }
+            B::Empty => return Err(String::new()),
             _ => {}
         }
     }
-    out
+    Ok(out)
 }
