@@ -3,7 +3,9 @@
 //! In: a program's file, folders and macros. Out: an object that names each file that the preprocessor reads, with its text;
 //! and, from such an object, the program as it was. Where p4c leaves bmv2's JSON, clients that insist on JSON send this.
 //!
-//!     {"millrace_p4": 1, "program": "a.p4", "include": ["inc"], "define": [["N", "4"]], "files": {"a.p4": "...", "inc/b.p4": "..."}}
+//! ```json
+//! {"millrace_p4": 1, "program": "a.p4", "include": ["inc"], "define": [["N", "4"]], "files": {"a.p4": "...", "inc/b.p4": "..."}}
+//! ```
 //!
 //! Diagnoses have the places of the files, as they were when the program was packed.
 //!

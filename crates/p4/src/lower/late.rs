@@ -1,7 +1,9 @@
 //! Fields that an action reads of a header that it has made invalid.
 //!
-//!     hdr.tunnel.setInvalid();                  counter.count(hdr.tunnel.id);
-//!     counter.count(hdr.tunnel.id);   becomes   hdr.tunnel.setInvalid();
+//! ```text
+//! hdr.tunnel.setInvalid();                  counter.count(hdr.tunnel.id);
+//! counter.count(hdr.tunnel.id);   becomes   hdr.tunnel.setInvalid();
+//! ```
 //!
 //! The language leaves such a value open (specification §8.18). bmv2 gives the one that the header had, and programs rely on it.
 //! Here a header becomes invalid behind the last plain operation of the action that reads it.
