@@ -44,7 +44,8 @@ pub struct Machine {
     main: Option<Box<Copy>>,
     spare: Spare,
     buffers: Buffers,
-    paths: Paths,
+    /// Beside, since most workers never have any.
+    paths: Box<Paths>,
 }
 
 impl Machine {
@@ -73,7 +74,7 @@ impl Machine {
         let world = World { view, code };
         let paths = view.version().map(|version| {
             self.paths.begin(world, version);
-            &mut self.paths
+            &mut *self.paths
         });
         let mut run = Run {
             world,
