@@ -8,3 +8,4 @@
 pub mod ct;
 pub mod learn_admits;
 pub mod softflow;
+pub mod tunnel;
