@@ -94,7 +94,7 @@ pub const LIVE_PORTS: usize = 1 << 16;
 /// In place of a port: it never is live.
 pub const NO_PORT: u32 = LIVE_PORTS as u32 - 1;
 
-/// Which ports are live.
+/// Which ports are live, and behind these bits, which are tunnel ports.
 #[derive(Debug)]
 pub struct Live {
     words: Box<[AtomicU64]>,
@@ -102,14 +102,17 @@ pub struct Live {
 
 impl Default for Live {
     fn default() -> Live {
-        Live { words: (0..LIVE_PORTS / 64).map(|_| AtomicU64::new(0)).collect() }
+        Live { words: (0..2 * LIVE_PORTS / 64).map(|_| AtomicU64::new(0)).collect() }
     }
 }
 
 impl Live {
     /// All ports are live but these.
     pub fn all_but(dead: impl IntoIterator<Item = u32>) -> Live {
-        let live = Live { words: (0..LIVE_PORTS / 64).map(|_| AtomicU64::new(u64::MAX)).collect() };
+        let live = Live::default();
+        live.words[..LIVE_PORTS / 64]
+            .iter()
+            .for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
         live.words[NO_PORT as usize / 64].fetch_and(!(1 << (NO_PORT % 64)), Ordering::Relaxed);
         dead.into_iter().for_each(|port| live.set(port, false));
         live
@@ -117,12 +120,21 @@ impl Live {
 
     /// The port is live, or not, from now on. Ports from [`NO_PORT`] on are not known.
     pub fn set(&self, port: u32, live: bool) {
+        self.write(port, 0, live);
+    }
+
+    /// The port is a tunnel port, or not, from now on. Ports from [`NO_PORT`] on are none.
+    pub fn set_tunnel(&self, port: u32, tunnel: bool) {
+        self.write(port, LIVE_PORTS / 64, tunnel);
+    }
+
+    fn write(&self, port: u32, from: usize, holds: bool) {
         if port >= NO_PORT {
             return;
         }
-        let Some(word) = self.words.get(port as usize / 64) else { return };
+        let Some(word) = self.words.get(from + port as usize / 64) else { return };
         let bit = 1 << (port % 64);
-        match live {
+        match holds {
             true => word.fetch_or(bit, Ordering::Relaxed),
             false => word.fetch_and(!bit, Ordering::Relaxed),
         };
@@ -130,7 +142,7 @@ impl Live {
 
     /// The port is live, as far as is known.
     pub fn is_live(&self, port: u32) -> bool {
-        let word = self.words.get(port as usize / 64);
+        let word = self.words[..LIVE_PORTS / 64].get(port as usize / 64);
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (port % 64) & 1 == 1)
     }
 

@@ -35,6 +35,10 @@ pub const FIELDS: [(&str, u32); 15] = [
     ("ipv6_dst", 128),
 ];
 
+/// What `std.in_port` is for packets of a tunnel port, exclusive-or its number, which is below 65,535: programs tell by this that
+/// a descriptor comes first. No other port has a number with these upper 16 bits.
+pub const IN_PORT: u32 = 0x8000_0000;
+
 /// The last field, behind [`FIELDS`].
 pub const PRESENT: (&str, u32) = ("present", 64);
 

@@ -17,7 +17,7 @@ use crate::engine::{Forward, Scratch};
 use crate::sink::Notified;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use interp::{Color, Externs, Input, NullExterns, Start};
-use ir::{Bits, CounterId, EntryId, MeterId, RegisterId, TableId};
+use ir::{Bits, CounterId, EntryId, MeterId, PortIs, RegisterId, TableId};
 use port::Frame;
 use smallvec::SmallVec;
 use state::counters::WorkerCounters;
@@ -429,8 +429,8 @@ impl Look {
 }
 
 impl Externs for Look {
-    fn port_live(&self, port: u32) -> bool {
-        NullExterns.port_live(port)
+    fn port_is(&self, what: PortIs, port: u32) -> bool {
+        NullExterns.port_is(what, port)
     }
 
     fn count_table(&mut self, table: TableId, _: bool) {

@@ -13,7 +13,7 @@ use crate::ports::PortTable;
 use crate::services::{Call, Services, WaitNews, WordsCall, one_by_one};
 use interp::{Color, Externs, Lookup};
 use ir::program::Service;
-use ir::{Bits, CounterId, EntryId, MeterId, RegisterId, TableId};
+use ir::{Bits, CounterId, EntryId, MeterId, PortIs, RegisterId, TableId};
 use jit::{Answered, Did, Handed, Repeatable, Said};
 use port::Csum;
 use port::prng::Prng;
@@ -180,8 +180,8 @@ impl State<'_> {
 }
 
 impl Externs for State<'_> {
-    fn port_live(&self, port: u32) -> bool {
-        self.ports.is_live(port)
+    fn port_is(&self, what: PortIs, port: u32) -> bool {
+        self.ports.is(what, port)
     }
 
     fn count_table(&mut self, table: TableId, hit: bool) {
@@ -325,8 +325,8 @@ impl<'a> Resumed<'a> {
 }
 
 impl Externs for Resumed<'_> {
-    fn port_live(&self, port: u32) -> bool {
-        self.externs.port_live(port)
+    fn port_is(&self, what: PortIs, port: u32) -> bool {
+        self.externs.port_is(what, port)
     }
 
     fn count_table(&mut self, table: TableId, hit: bool) {

@@ -9,6 +9,7 @@ use abi::Live;
 use abi::counters::bump;
 use crossbeam_utils::CachePadded;
 use hashbrown::HashMap;
+use ir::PortIs;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -29,6 +30,8 @@ impl PortFlags {
     pub const POLICED: u32 = 16;
     /// Frames pass, and groups and clients take the port as not live.
     pub const HELD: u32 = 32;
+    /// Frames begin with a descriptor (`contract::tunnel`).
+    pub const TUNNEL: u32 = 64;
 
     /// It is up, and nobody holds it.
     pub fn is_live(self) -> bool {
@@ -209,10 +212,9 @@ impl PortShared {
         } else {
             self.flags.fetch_and(!bits, Ordering::Release);
         }
-        if bits & (PortFlags::UP | PortFlags::HELD) != 0 {
+        if bits & (PortFlags::UP | PortFlags::HELD | PortFlags::TUNNEL) != 0 {
             let tables = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_live = self.flags().is_live();
-            tables.iter().for_each(|live| live.set(self.number, is_live));
+            tables.iter().for_each(|live| self.tell(live, true));
         }
     }
 
@@ -223,7 +225,14 @@ impl PortShared {
         if there {
             tables.push(table.clone());
         }
-        table.set(self.number, there && self.flags().is_live());
+        self.tell(table, there);
+    }
+
+    /// A table says of the port what holds of it.
+    fn tell(&self, table: &Live, there: bool) {
+        let flags = self.flags();
+        table.set(self.number, there && flags.is_live());
+        table.set_tunnel(self.number, there && flags.has(PortFlags::TUNNEL));
     }
 
     /// The egress queues, if there are any.
@@ -362,6 +371,15 @@ impl PortTable {
         let mut ports: Vec<_> = self.ports.values().cloned().collect();
         ports.sort_by_key(|p| p.number);
         ports
+    }
+
+    /// Whether something holds of a port, as code that knows it by [`Live`] sees it.
+    #[inline]
+    pub fn is(&self, what: PortIs, number: u32) -> bool {
+        match what {
+            PortIs::Live => self.is_live(number),
+            PortIs::Tunnel => self.get(number).is_some_and(|p| p.flags().has(PortFlags::TUNNEL)),
+        }
     }
 
     /// The port is there and live.

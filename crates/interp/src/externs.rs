@@ -6,7 +6,7 @@
 
 use crate::meters::Measured;
 use ir::program::Service;
-use ir::{Bits, CounterId, EntryId, Meter, MeterId, Program, RegisterId, TableId};
+use ir::{Bits, CounterId, EntryId, Meter, MeterId, PortIs, Program, RegisterId, TableId};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,8 +32,8 @@ pub struct Lookup {
 
 /// The outside, as the packet path sees it.
 pub trait Externs {
-    /// The port is there and up.
-    fn port_live(&self, port: u32) -> bool;
+    /// Whether something holds of a port.
+    fn port_is(&self, what: PortIs, port: u32) -> bool;
     /// A table was looked up.
     fn count_table(&mut self, table: TableId, hit: bool);
     /// An entry matched a packet of so many bytes (tables with [`ir::Table::counters`] only).
@@ -112,8 +112,8 @@ pub fn with_values(
 pub struct NullExterns;
 
 impl Externs for NullExterns {
-    fn port_live(&self, _: u32) -> bool {
-        true
+    fn port_is(&self, what: PortIs, _: u32) -> bool {
+        what == PortIs::Live
     }
     fn count_table(&mut self, _: TableId, _: bool) {}
     fn count_entry(&mut self, _: TableId, _: EntryId, _: u32) {}
@@ -181,6 +181,8 @@ impl Count {
 pub struct MemoryExterns {
     /// Ports that are down; all others are live.
     pub dead_ports: BTreeSet<u32>,
+    /// Ports whose frames begin with a descriptor; none by default.
+    pub tunnel_ports: BTreeSet<u32>,
     /// Table lookups: hits, misses.
     pub tables: BTreeMap<TableId, (u64, u64)>,
     /// Direct counters.
@@ -231,8 +233,11 @@ impl MemoryExterns {
 }
 
 impl Externs for MemoryExterns {
-    fn port_live(&self, port: u32) -> bool {
-        !self.dead_ports.contains(&port)
+    fn port_is(&self, what: PortIs, port: u32) -> bool {
+        match what {
+            PortIs::Live => !self.dead_ports.contains(&port),
+            PortIs::Tunnel => self.tunnel_ports.contains(&port),
+        }
     }
 
     fn count_table(&mut self, table: TableId, hit: bool) {

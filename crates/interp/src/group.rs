@@ -22,7 +22,7 @@ use crate::hash::{crc32c, mix64};
 use crate::machine::{End, GROUP_DEPTH_MAX, Run};
 use crate::show;
 use crate::trace::Kind;
-use ir::{Bucket, DropReason, Group, GroupId, GroupKind};
+use ir::{Bucket, DropReason, Group, GroupId, GroupKind, PortIs};
 
 /// Buckets looked at to find out whether one is live, at most.
 const LIVENESS_STEPS_MAX: u32 = 4096;
@@ -110,7 +110,7 @@ impl<'a> Run<'a> {
         };
         match (bucket.watch_port, bucket.watch_group) {
             (None, None) => true,
-            (Some(port), _) if self.externs.port_live(port) => true,
+            (Some(port), _) if self.externs.port_is(PortIs::Live, port) => true,
             (_, Some(id)) => group_live(id),
             (Some(_), None) => false,
         }

@@ -142,10 +142,10 @@ impl<'a> Run<'a> {
             Op::Call { block, until, guise, site } => {
                 return self.call(context, (*block, *until), guise.as_ref(), *site, args);
             }
-            Op::PortLive { field, port } => {
+            Op::PortIs { field, what, port } => {
                 let port = self.env(context, args).eval(port).low_u32();
-                let live = self.externs.port_live(port);
-                self.assign(context, *field, &Bits::from_u128(live.into(), 1));
+                let holds = self.externs.port_is(*what, port);
+                self.assign(context, *field, &Bits::from_u128(holds.into(), 1));
             }
             Op::Resubmit { keep } => return Some(End::Resubmit(keep)),
             Op::Recirculate { keep } => return Some(End::Recirculate(keep)),

@@ -8,8 +8,8 @@ use ir::builder::Builder;
 use ir::program::intrinsic;
 use ir::{
     Action, ActionCall, BinaryOp, Bits, BlockId, Copy, DropReason, EntryId, Expr, FieldRef,
-    HeaderId, MatchKind, MeterId, Op, Param, ParserOp, Pattern, Pipeline, PuntReason, RegisterId,
-    StackId, TableId, Terminator, Transition, Verdict,
+    HeaderId, MatchKind, MeterId, Op, Param, ParserOp, Pattern, Pipeline, PortIs, PuntReason,
+    RegisterId, StackId, TableId, Terminator, Transition, Verdict,
 };
 
 /// `n` elements of one byte each, as many as the first byte says.
@@ -728,7 +728,11 @@ fn calls_end() {
 #[test]
 fn ports_are_live_or_not() {
     let p = called(|n| {
-        let live = |port: u32| Op::PortLive { field: FieldRef::Meta(n.live), port: num(port, 32) };
+        let live = |port: u32| Op::PortIs {
+            field: FieldRef::Meta(n.live),
+            what: PortIs::Live,
+            port: num(port, 32),
+        };
         let told = Op::Output { port: Expr::meta(n.live).cast(32) };
         vec![live(1), told.clone(), live(2), told]
     });
@@ -742,8 +746,8 @@ fn ports_are_live_or_not() {
 struct Adds;
 
 impl interp::Externs for Adds {
-    fn port_live(&self, port: u32) -> bool {
-        NullExterns.port_live(port)
+    fn port_is(&self, what: PortIs, port: u32) -> bool {
+        NullExterns.port_is(what, port)
     }
     fn count_table(&mut self, _: TableId, _: bool) {}
     fn count_entry(&mut self, _: TableId, _: EntryId, _: u32) {}

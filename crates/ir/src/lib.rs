@@ -44,7 +44,7 @@ pub use id::{
     ActionId, BlockId, CounterId, DigestId, EntryId, FieldId, GroupId, HeaderId, HeaderTypeId,
     MetaId, MeterId, ParserStateId, RegisterId, ServiceId, StackId, TableId, UnionId, ValueSetId,
 };
-pub use op::{Copy, Guise, Op};
+pub use op::{Copy, Guise, Op, PortIs};
 pub use pipeline::{
     ActionCall, Band, Bucket, Entry, Group, GroupKind, KeyMatch, Meter, Pattern, Pipeline, Update,
 };

@@ -33,6 +33,28 @@ pub struct Guise {
     pub tables: Vec<TableId>,
 }
 
+/// What a program may ask of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PortIs {
+    /// It is there and up.
+    Live,
+    /// It is there, and frames that it is sent begin with a descriptor (of a tunnel port).
+    Tunnel,
+}
+
+impl PortIs {
+    /// All of them.
+    pub const ALL: [PortIs; 2] = [PortIs::Live, PortIs::Tunnel];
+
+    /// What it is in the text form.
+    pub fn word(self) -> &'static str {
+        match self {
+            PortIs::Live => "port_live",
+            PortIs::Tunnel => "port_tunnel",
+        }
+    }
+}
+
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
@@ -106,10 +128,12 @@ pub enum Op {
         /// control plane that are made inside of it.
         site: u16,
     },
-    /// `field =` one bit, whether the port is there and up.
-    PortLive {
+    /// `field =` one bit, whether something holds of a port.
+    PortIs {
         /// Destination.
         field: FieldRef,
+        /// What.
+        what: PortIs,
         /// The port number, 32 bits.
         port: Expr,
     },
@@ -276,7 +300,7 @@ impl Op {
             | Op::RegisterRead { index: e, .. }
             | Op::Truncate { length: e }
             | Op::PayloadHash { hash: e, .. }
-            | Op::PortLive { port: e, .. }
+            | Op::PortIs { port: e, .. }
             | Op::Loop { condition: e, .. }
             | Op::If { condition: e, .. } => f(e),
             Op::Call { guise: Some(Guise { in_port, columns, .. }), .. } => {

@@ -73,7 +73,7 @@ fn op(o: &mut Op, f: Change<'_>) {
         | Op::RegisterRead { index: e, .. }
         | Op::Truncate { length: e }
         | Op::PayloadHash { hash: e, .. }
-        | Op::PortLive { port: e, .. } => expr(e, f),
+        | Op::PortIs { port: e, .. } => expr(e, f),
         Op::Call { guise: Some(Guise { in_port, columns, .. }), .. } => {
             expr(in_port, f);
             columns.iter_mut().for_each(|(_, e)| expr(e, f));

@@ -467,7 +467,7 @@ impl Analysis<'_> {
                     self.groups.set(groups);
                 }
             }
-            Op::PortLive { field, .. } => {
+            Op::PortIs { field, .. } => {
                 if let FieldRef::Meta(id) = field {
                     self.assigned.borrow_mut().insert(id.index());
                 }
@@ -641,8 +641,8 @@ impl Analysis<'_> {
                         elements(self.program, *stack).for_each(|h| whole(h, live))
                     }
                     Op::Output { .. } => live.meta.insert(intrinsic::QUEUE.index()),
-                    Op::PortLive { field: FieldRef::Meta(_), .. } => {}
-                    Op::PortLive { field, .. } => self.expr(&Expr::Field(*field), live),
+                    Op::PortIs { field: FieldRef::Meta(_), .. } => {}
+                    Op::PortIs { field, .. } => self.expr(&Expr::Field(*field), live),
                     Op::Group { .. } => groups = true,
                     _ => {}
                 }

@@ -24,7 +24,7 @@ use abi::groups::{
 use abi::{COUNTED, COUNTED_MAX, offset};
 use cranelift_codegen::ir::{Block, InstBuilder, JumpTableData, Value, condcodes::IntCC, types};
 use cranelift_frontend::Variable;
-use ir::{ActionId, DropReason, Expr, FieldRef};
+use ir::{ActionId, DropReason, Expr, FieldRef, PortIs};
 use smallvec::SmallVec;
 
 /// Values of a function, at most, behind which groups inside of others are left: all of what buckets do is generated anew
@@ -46,18 +46,35 @@ struct Best {
 }
 
 impl Gen<'_, '_> {
-    /// One bit: the port is live.
-    pub(crate) fn port_live(&mut self, field: FieldRef, port: &Val) -> Result<(), Ended> {
+    /// One bit: whether something holds of the port.
+    pub(crate) fn port_is(
+        &mut self,
+        field: FieldRef,
+        what: PortIs,
+        port: &Val,
+    ) -> Result<(), Ended> {
         let port = port.cast(&mut self.b, 32).to_i64_low(&mut self.b);
-        let ports = self.constant(LIVE_PORTS as u64 - 2);
-        let beyond = self.compare(IntCC::UnsignedGreaterThan, port, ports);
-        self.bail_if(&beyond, "whether a port is live that has a number above 65,534")?;
-        let bit = self.live_bit(port);
+        let bit = match what {
+            PortIs::Live => {
+                let ports = self.constant(LIVE_PORTS as u64 - 2);
+                let beyond = self.compare(IntCC::UnsignedGreaterThan, port, ports);
+                self.bail_if(&beyond, "whether a port is live that has a number above 65,534")?;
+                self.live_bit(port)
+            }
+            PortIs::Tunnel => {
+                // No tunnel port has a higher number; the last place is always 0.
+                let last = self.constant(NO_PORT.into());
+                let port = self.b.ins().umin(port, last);
+                let behind = self.constant(LIVE_PORTS as u64);
+                let at = self.b.ins().iadd(port, behind);
+                self.live_bit(at)
+            }
+        };
         let live = Val::from_i64(&mut self.b, bit, 1);
         self.assign(field, &live)
     }
 
-    /// 0 or 1: whether a port below [`LIVE_PORTS`] is live.
+    /// 0 or 1: whether a port below [`LIVE_PORTS`] is live; from there on, whether it is a tunnel port.
     fn live_bit(&mut self, port: Value) -> Value {
         let live = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_LIVE);
         let word = self.b.ins().ushr_imm_u(port, 6);

@@ -207,9 +207,9 @@ impl<'f, 'p> Gen<'f, 'p> {
             },
             Op::Call { .. } => return Err(self.bail("a call")),
             Op::Service { args, .. } => return Err(self.stop(op, args, site)),
-            Op::PortLive { field, port } => {
+            Op::PortIs { field, what, port } => {
                 let port = self.value(port, env)?;
-                self.port_live(*field, &port)?;
+                self.port_is(*field, *what, &port)?;
             }
             Op::Resubmit { .. } => return Err(self.bail("the packet is resubmitted")),
             Op::Recirculate { .. } => return Err(self.bail("the packet is recirculated")),
@@ -253,7 +253,7 @@ impl<'f, 'p> Gen<'f, 'p> {
                 changes |= match op {
                     Op::Assign(FieldRef::Meta(id), _) => checksum_meta[id.index()],
                     // What is done on a copy inside of this one is laid at its end.
-                    Op::Group { .. } | Op::PortLive { field: FieldRef::Meta(_), .. } => false,
+                    Op::Group { .. } | Op::PortIs { field: FieldRef::Meta(_), .. } => false,
                     Op::Output { .. }
                     | Op::If { .. }
                     | Op::Drop(_)

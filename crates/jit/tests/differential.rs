@@ -68,7 +68,7 @@ fn outputs_among(ops: &mut Vec<Op>, rng: &mut Rng, groups: bool) {
             // It makes no copies.
             Op::Loop { body, .. } => body.retain(|op| matches!(op, Op::Assign(..))),
             Op::OnCopy { body } => outputs_among(body, rng, groups),
-            Op::Group { .. } | Op::PortLive { .. } if groups => {}
+            Op::Group { .. } | Op::PortIs { .. } if groups => {}
             Op::Reparse
             | Op::Group { .. }
             | Op::Clone { .. }
@@ -82,7 +82,7 @@ fn outputs_among(ops: &mut Vec<Op>, rng: &mut Rng, groups: bool) {
             | Op::RegisterRead { .. }
             | Op::RegisterWrite { .. }
             | Op::Random { .. }
-            | Op::PortLive { .. }
+            | Op::PortIs { .. }
             | Op::CopyVarbit { .. }
             | Op::PayloadSum { .. }
             | Op::PayloadHash { .. } => {

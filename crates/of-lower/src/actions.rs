@@ -559,6 +559,7 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
             settable(to.field)?;
             call.with(Step::CheckPktLarger(*to), *bytes, 32);
         }
+        Action::DeleteField(field) => call.step(Step::DeleteField(*field)),
         Action::Multipath(m) => {
             settable(m.to.of.field)?;
             let links = u32::from(m.max_link) + 1;

@@ -56,7 +56,6 @@ pub const PACKET_TYPE_ETHERNET: u128 = 0;
 /// Where a field that has one place lives.
 fn place(h: &Headers, id: FieldId) -> Option<FieldRef> {
     Some(match id {
-        FieldId::InPhyPort => FieldRef::Meta(intrinsic::IN_PORT),
         FieldId::Metadata => FieldRef::Meta(h.metadata),
         FieldId::EthDst => h.eth_dst,
         FieldId::EthSrc => h.eth_src,
@@ -125,6 +124,7 @@ pub fn read(h: &Headers, id: FieldId) -> Expr {
     match (place(h, id), id) {
         (Some(field), _) => Expr::Field(field),
         (None, FieldId::InPort) => h.in_port(),
+        (None, FieldId::InPhyPort) => h.in_phy_port(),
         (None, FieldId::VlanTci) => {
             let vid = read(h, FieldId::VlanVid);
             Expr::binary(BinaryOp::Concat, Expr::Field(h.vlan_pcp), vid)
@@ -140,6 +140,10 @@ pub fn read(h: &Headers, id: FieldId) -> Expr {
         (None, FieldId::IpDscp) => Headers::either(h.ipv4_dscp, h.ipv6_dscp),
         (None, FieldId::IpEcn) => Headers::either(h.ipv4_ecn, h.ipv6_ecn),
         (None, FieldId::NwTtl) => Headers::either(h.ipv4_ttl, h.ipv6_hlim),
+        (None, id) if id.tun_metadata().is_some() => {
+            let value = h.tunnels.as_ref().and_then(|tunnels| tunnels.read(id));
+            value.unwrap_or_else(|| Expr::int(0, 128))
+        }
         // Every packet is an Ethernet frame.
         (None, FieldId::PacketType) => Expr::int(PACKET_TYPE_ETHERNET, 32),
         (None, FieldId::ActsetOutput) => h.slots.actset_output(),
@@ -160,6 +164,9 @@ pub fn write(h: &Headers, id: FieldId, value: Expr) -> Vec<Op> {
         }
         FieldId::VlanTci => write_tci(h, value),
         FieldId::IpTos => write(h, FieldId::IpDscp, value.slice(7, 2)),
+        id if id.tun_metadata().is_some() => {
+            h.tunnels.as_ref().map_or_else(Vec::new, |tunnels| tunnels.write(id, value))
+        }
         id if let Some((first, count)) = id.registers() => {
             // Kept first, since it may read the registers that it goes to.
             let mut ops = vec![Op::Assign(FieldRef::Meta(h.scratch), value.cast(128))];

@@ -10,7 +10,8 @@
 use super::normal::config::{Bonding, Extras, MIRRORS_MAX, Mirror, VlanSet};
 use super::normal::port_set::PortSet;
 use super::slots::Slots;
-use contract::ct as tracker;
+use super::tunnel::TunnelHeaders;
+use contract::{ct as tracker, tunnel as descriptor};
 use ir::builder::Builder;
 use ir::program::Field;
 use ir::{BlockId, Expr, FieldRef, HeaderId, MetaId, StackId};
@@ -23,7 +24,10 @@ pub const SF_FIELDS: [(&str, u32); 5] =
 
 /// Match fields that are metadata of their own, 0 when the packet comes in, and nothing else: each needs no more than its place
 /// in this list.
-pub const METADATA: [FieldId; 1] = [FieldId::PktMark];
+pub const METADATA: [FieldId; 8] = {
+    use FieldId::*;
+    [PktMark, TunSrc, TunDst, TunIpv6Src, TunIpv6Dst, TunGbpId, TunGbpFlags, TunFlags]
+};
 
 /// VLAN tags that the parser takes, outermost first, unless it is told to take fewer.
 pub const VLAN_PARSED: u32 = 4;
@@ -188,6 +192,8 @@ headers! {
     mirrors: Arc<[Mirror]>,
     /// The counters of mirrors.
     mirror_counter: u32,
+    /// What the program has for tunnel ports.
+    tunnels: Option<TunnelHeaders>,
     /// VLAN tags that the parser takes.
     vlan_parsed: u32,
     /// Blocks in front of those of tables.
@@ -333,6 +339,7 @@ impl Headers {
         let nd_sll = b.header("nd_sll", nd_ll_t);
         let nd_tll = b.header("nd_tll", nd_ll_t);
 
+        let tunnels = extras.tunnels.as_ref().map(|map| TunnelHeaders::declare(b, map));
         b.emit(push_eth);
         b.emit(push_itag);
         b.emit(eth);
@@ -546,6 +553,7 @@ impl Headers {
             bonds: extras.bonds.clone(),
             mirrors,
             mirror_counter,
+            tunnels,
             vlan_parsed: extras.vlan_parsed(),
             first_block,
         }
@@ -556,6 +564,27 @@ impl Headers {
     pub fn in_port(&self) -> Expr {
         let real = Expr::meta(ir::program::intrinsic::IN_PORT);
         Expr::binary(ir::BinaryOp::Xor, real, Expr::meta(self.in_port_changed))
+    }
+
+    /// The port that the packet came in by.
+    pub(crate) fn in_phy_port(&self) -> Expr {
+        let port = ir::program::intrinsic::IN_PORT;
+        match self.tunnels {
+            // Without what it is marked by for a tunnel port.
+            Some(_) => {
+                let of_tunnel = Expr::meta(port).slice(31, 16);
+                let of_tunnel = of_tunnel.eq(Expr::int(u128::from(descriptor::IN_PORT >> 16), 16));
+                let number = Expr::meta(port).slice(15, 0).cast(32);
+                Expr::Mux(Box::new(of_tunnel), Box::new(number), Box::new(Expr::meta(port)))
+            }
+            None => Expr::meta(port),
+        }
+    }
+
+    /// The metadata of a match field that is metadata and nothing else.
+    pub(crate) fn meta_of(&self, id: FieldId) -> Option<MetaId> {
+        let at = METADATA.iter().position(|plain| *plain == id);
+        at.map(|at| self.plain[at]).or((id == FieldId::TunnelId).then_some(self.tunnel_id))
     }
 
     /// Under NORMAL: that port, or the bond that it is a member of.

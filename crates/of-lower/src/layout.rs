@@ -4,6 +4,7 @@ use super::headers::Headers;
 use super::normal::config::{BONDS_MAX, MIRRORS_MAX, PortVlans};
 use super::normal::ids::VlanIds;
 use super::slots::Slots;
+use contract::tunnel::OPTIONS;
 use ir::{
     ActionCall, ActionId, BinaryOp, Bits, BlockId, DigestId, Expr, FieldRef, GroupId, KeyMatch,
     Pattern, Select, ServiceId, TableId, ValueSetId,
@@ -87,13 +88,52 @@ pub struct Waits {
 
 impl PuntArgs {
     /// What comes last, each of its own width.
-    pub const PIPELINE: [FieldId; 28] = {
+    pub const PIPELINE: [FieldId; 35 + OPTIONS] = {
         use FieldId::*;
-        [
-            Reg0, Reg1, Reg2, Reg3, Reg4, Reg5, Reg6, Reg7, Reg8, Reg9, Reg10, Reg11, Reg12, Reg13,
-            Reg14, Reg15, PktMark, CtState, CtZone, CtMark, CtLabel, CtNwProto, CtNwSrc, CtNwDst,
-            CtIpv6Src, CtIpv6Dst, CtTpSrc, CtTpDst,
-        ]
+        let own = [
+            Reg0,
+            Reg1,
+            Reg2,
+            Reg3,
+            Reg4,
+            Reg5,
+            Reg6,
+            Reg7,
+            Reg8,
+            Reg9,
+            Reg10,
+            Reg11,
+            Reg12,
+            Reg13,
+            Reg14,
+            Reg15,
+            PktMark,
+            CtState,
+            CtZone,
+            CtMark,
+            CtLabel,
+            CtNwProto,
+            CtNwSrc,
+            CtNwDst,
+            CtIpv6Src,
+            CtIpv6Dst,
+            CtTpSrc,
+            CtTpDst,
+            TunSrc,
+            TunDst,
+            TunIpv6Src,
+            TunIpv6Dst,
+            TunGbpId,
+            TunGbpFlags,
+            TunFlags,
+        ];
+        let (mut all, mut i) = ([TunMetadata0; 35 + OPTIONS], 0);
+        while i < all.len() {
+            let option = TunMetadata0 as usize + i.saturating_sub(own.len());
+            all[i] = if i < own.len() { own[i] } else { FieldId::ALL[option] };
+            i += 1;
+        }
+        all
     };
 
     /// The fields of [`PuntArgs::PIPELINE`] that are there and not zero.

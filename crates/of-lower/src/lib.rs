@@ -34,6 +34,7 @@
 //! | [`meter`] | meters |
 //! | [`intern`] | shapes to action ids, with reference counts |
 //! | [`matching`] | matches to patterns and back |
+//! | [`tunnel`] | descriptors of tunnel ports' frames |
 //! | [`normal`] | NORMAL with VLANs of ports, mirrors |
 //! | [`mod@program`], [`layout`] | the program and the ids of its parts |
 
@@ -56,6 +57,7 @@ pub mod rest;
 pub mod slots;
 pub mod step;
 pub mod tags;
+pub mod tunnel;
 
 pub use action_set::as_bucket;
 pub use actions::{

@@ -14,6 +14,7 @@ use super::normal::mirror;
 use super::normal::protected::unless_protected;
 use super::slots::Kind;
 pub use super::tags::{ensure_vlan, pop_vlan, push_vlan};
+use super::tunnel;
 use ir::program::intrinsic;
 use ir::{
     BinaryOp, BlockId, DropReason, Expr, FieldRef, Guise, HeaderId, Op, PuntReason, ServiceId,
@@ -64,6 +65,7 @@ pub fn softflow(
     if !h.mirrors.is_empty() {
         keep.extend([h.entered, h.mirrored]);
     }
+    keep.extend(h.tunnels.iter().flat_map(|tunnels| tunnels.kept(h)));
     ops.push(Op::Recirculate { keep });
     ops
 }
@@ -79,17 +81,17 @@ pub const EGRESS_PASSES_MAX: u8 = 2;
 /// Sends a copy to one port.
 fn send(to: Expr, h: &Headers) -> Vec<Op> {
     if h.egress.is_some() {
-        return vec![send_unmirrored(to, h)];
+        return send_unmirrored(to, h);
     }
     // As in Open vSwitch, mirrors' copies come behind the packet itself.
-    let mut ops = vec![send_unmirrored(to.clone(), h)];
+    let mut ops = send_unmirrored(to.clone(), h);
     ops.extend(mirror::leaving(h, &to));
     unless_protected(h, &to, ops)
 }
 
 /// The same without the copies of mirrors.
-pub(crate) fn send_unmirrored(to: Expr, h: &Headers) -> Op {
-    let Some(block) = h.egress else { return Op::Output { port: to } };
+pub(crate) fn send_unmirrored(to: Expr, h: &Headers) -> Vec<Op> {
+    let Some(block) = h.egress else { return tunnel::output(h, to) };
     let set = |meta, value| Op::Assign(FieldRef::Meta(meta), value);
     let passes = || Expr::meta(h.egress_passes);
     let more = Expr::binary(BinaryOp::Lt, passes(), Expr::int(EGRESS_PASSES_MAX.into(), 8));
@@ -103,7 +105,7 @@ pub(crate) fn send_unmirrored(to: Expr, h: &Headers) -> Op {
         // Control only comes to later blocks, so the call ends with the copy's way.
         Op::Call { block, until: h.table_block(0), guise: None, site: 0 },
     ];
-    when(more, vec![Op::OnCopy { body }])
+    vec![when(more, vec![Op::OnCopy { body }])]
 }
 
 /// Does the output of an action set that is executed: in the end of egress processing, the packet
@@ -116,7 +118,7 @@ pub fn output_of_set(h: &Headers, normal: BlockId) -> Op {
             condition: Expr::meta(h.egress_passes).eq(Expr::int(0, 8)),
             then: vec![output_last(h, to.clone(), max_len, PuntReason::ActionSet, normal)],
             or_else: {
-                let mut ops = vec![Op::Output { port: to.clone() }];
+                let mut ops = tunnel::output(h, to.clone());
                 ops.extend(mirror::leaving(h, &to));
                 unless_protected(h, &to, ops)
             },
@@ -140,8 +142,10 @@ pub fn output_in_port(h: &Headers) -> Vec<Op> {
 }
 
 /// Does an output with a copy of at most so many bytes.
-pub fn truncated(bytes: Expr, output: Vec<Op>) -> Op {
-    Op::OnCopy { body: [Op::Truncate { length: bytes }].into_iter().chain(output).collect() }
+pub fn truncated(h: &Headers, to: Expr, bytes: Expr, output: Vec<Op>) -> Op {
+    let mut body = tunnel::truncate(h, to, bytes);
+    body.extend(output);
+    Op::OnCopy { body }
 }
 
 /// To every port but the ingress port: the group that the rules keep for it.
@@ -594,7 +598,8 @@ pub fn choose_member(h: &Headers, ports: Vec<Expr>, hash: Option<Expr>) -> Vec<O
     let by_weight = hash.is_some();
     ops.extend(hash.map(|hash| Op::Assign(meta(h.member_hash), hash)));
     for (i, port) in ports.into_iter().enumerate() {
-        let live = Op::PortLive { field: meta(h.member_live), port: port.clone() };
+        let live =
+            Op::PortIs { field: meta(h.member_live), what: ir::PortIs::Live, port: port.clone() };
         let is_live = Expr::meta(h.member_live);
         let take = Op::Assign(meta(h.member), port);
         if !by_weight {

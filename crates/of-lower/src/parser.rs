@@ -15,6 +15,7 @@
 //! (first, later) are to be dropped, another one whether first ones have their fields after all.
 
 use super::headers::{Headers, IPV6_EXTENSIONS_MAX, MPLS_PARSED, ND_OPTIONS_MAX};
+use super::tunnel;
 use ir::builder::Builder;
 use ir::{
     BinaryOp, Bits, Expr, FieldRef, HeaderId, MetaId, ParserOp, ParserStateId, Select, SelectCase,
@@ -118,7 +119,9 @@ pub(super) fn declare(b: &mut Builder, h: &Headers) -> (ValueSetId, ValueSetId) 
     let drop = b.value_set("drop_fragments", 2, 4);
     let shown = b.value_set("shown_fragments", 2, 4);
     let policy = Policy { drop, shown };
-    let start = b.state("start");
+    let first = b.state("start");
+    let start = if h.tunnels.is_some() { b.state("frame") } else { first };
+    tunnel::start(b, h, first, start);
     let s = States {
         vlan: b.state("vlan"),
         llc: b.state("llc"),

@@ -173,13 +173,15 @@ steps! { b, h, layout;
     OutputTruncated as ("output_truncated") => b.output_truncated();
     /// Back out of the ingress port, cut: bytes 32.
     InPortTruncated as ("in_port_truncated") =>
-        vec![ops::truncated(b.param("bytes", 32), ops::output_in_port(h))];
+        vec![ops::truncated(h, h.in_port(), b.param("bytes", 32), ops::output_in_port(h))];
     /// Puts bits of a field on the stack.
     StackPush(bits: Bits) as ("push_{}", place(bits)) => b.stack_push(bits);
     /// Takes bits of a field from the stack.
     StackPop(bits: Bits) as ("pop_{}", place(bits)) => b.stack_pop(bits);
     /// One bit, whether the packet came with more bytes: bytes 32.
     CheckPktLarger(to: Subfield) as ("larger_{}_{}", to.field, to.offset) => b.check_pkt_larger(to);
+    /// The packet has a Geneve option no more.
+    DeleteField(field: FieldId) as ("delete_{field}") => b.delete_field(field);
     /// A link's number by a hash: basis 16, links 32, and for a remainder 2^64 by the links, 64.
     Multipath(hashed: HashFields, algorithm: HashAlgorithm, bits: Bits)
         as ("multipath_{}_{}_{}", lower(hashed), lower(algorithm), place(bits)) =>

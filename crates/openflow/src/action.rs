@@ -129,6 +129,8 @@ pub enum Action {
         /// Takes the answer.
         to: Subfield,
     },
+    /// Open vSwitch's `delete_field`: the packet has a Geneve option no more.
+    DeleteField(FieldId),
     /// Nicira's `multipath`.
     Multipath(Box<Multipath>),
     /// Nicira's `learn`.

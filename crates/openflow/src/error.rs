@@ -227,7 +227,27 @@ codes! {
     BfcSchedNotSupported "OFPBFC_SCHED_NOT_SUPPORTED" _ _ / _ (17, 16);
     BfcSchedFuture "OFPBFC_SCHED_FUTURE" _ _ / _ (17, 17);
     BfcSchedPast "OFPBFC_SCHED_PAST" _ _ / _ (17, 18);
+    TtmfcBadCommand "NXTTMFC_BAD_COMMAND" _ _;
+    TtmfcBadOptLen "NXTTMFC_BAD_OPT_LEN" _ _;
+    TtmfcBadFieldIdx "NXTTMFC_BAD_FIELD_IDX" _ _;
+    TtmfcTableFull "NXTTMFC_TABLE_FULL" _ _;
+    TtmfcAlreadyMapped "NXTTMFC_ALREADY_MAPPED" _ _;
+    TtmfcDupEntry "NXTTMFC_DUP_ENTRY" _ _;
+    TtmfcInvalidTlvDel "NXTTMFC_INVALID_TLV_DEL" _ _;
+    FmfcInvalidTlvField "NXFMFC_INVALID_TLV_FIELD" _ _;
 }
+
+/// Errors of Nicira's own: the number that 1.3 and later have for them behind its id, and 1.0's code of type 1 there.
+const NICIRA_CODES: [(ErrorCode, u16, u16); 8] = [
+    (ErrorCode::TtmfcBadCommand, 16, 527),
+    (ErrorCode::TtmfcBadOptLen, 17, 528),
+    (ErrorCode::TtmfcBadFieldIdx, 18, 529),
+    (ErrorCode::TtmfcTableFull, 19, 530),
+    (ErrorCode::TtmfcAlreadyMapped, 20, 531),
+    (ErrorCode::TtmfcDupEntry, 21, 532),
+    (ErrorCode::FmfcInvalidTlvField, 37, 536),
+    (ErrorCode::TtmfcInvalidTlvDel, 38, 537),
+];
 
 impl ErrorCode {
     /// The specification's name.
@@ -276,6 +296,9 @@ impl ErrorCode {
 
     /// The pair of an error of Nicira's that 1.0 sends instead: groups are Nicira's there, and so are their errors.
     pub fn nicira_v10(self) -> Option<(u16, u16)> {
+        if let Some((.., code)) = NICIRA_CODES.iter().find(|(known, ..)| *known == self) {
+            return Some((1, *code));
+        }
         match self.exact_wire(Version::V15)? {
             pair @ ((2, 9) | (6, _)) => Some(pair),
             // As 1.3 numbers those that it has.
@@ -289,6 +312,16 @@ impl ErrorCode {
     pub fn from_nicira_v10(error_type: u16, code: u16) -> Option<ErrorCode> {
         let pair = Some((error_type, code));
         ErrorCode::ALL.iter().copied().find(|known| known.nicira_v10() == pair)
+    }
+
+    /// The number of an error of Nicira's own in 1.3 and later.
+    pub fn nicira(self) -> Option<u16> {
+        NICIRA_CODES.iter().find(|(known, ..)| *known == self).map(|(_, number, _)| *number)
+    }
+
+    /// The error of [`ErrorCode::nicira`].
+    pub fn from_nicira(number: u16) -> Option<ErrorCode> {
+        NICIRA_CODES.iter().find(|(_, known, _)| *known == number).map(|(code, ..)| *code)
     }
 
     /// The Open Networking Foundation's experimenter id.
@@ -450,6 +483,9 @@ mod tests {
             if let Some((t, c)) = code.nicira_v10() {
                 assert_eq!(ErrorCode::from_nicira_v10(t, c), Some(code), "{code}");
                 assert_eq!(code.exact_wire(Version::V10), None, "{code}");
+            }
+            if let Some(number) = code.nicira() {
+                assert_eq!(ErrorCode::from_nicira(number), Some(code), "{code}");
             }
         }
         assert_eq!(ErrorCode::GmfcBucketExists.nicira_v10(), Some((6, 16)));

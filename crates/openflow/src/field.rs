@@ -39,6 +39,9 @@ pub const VLAN_NONE: u128 = 0;
 /// The names of `ct_state`'s bits, from bit 0 on.
 pub const CT_STATES: [&str; 8] = ["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"];
 
+/// The names of `tun_flags`' bits, from bit 0 on.
+pub const TUN_FLAGS: [&str; 1] = ["oam"];
+
 /// What a match must say before it may use a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prerequisite {
@@ -132,6 +135,8 @@ pub(crate) enum Form {
     Element,
     /// Namespace and type in parentheses.
     PacketType,
+    /// The bits of [`TUN_FLAGS`] by name.
+    TunFlags,
 }
 
 /// Fields of lower ranks come before a printed match's protocol, others behind it.
@@ -211,6 +216,7 @@ macro_rules! fields {
     (form fragment) => { Form::Fragment };
     (form element) => { Form::Element };
     (form packet_type) => { Form::PacketType };
+    (form tun_flags) => { Form::TunFlags };
     (@mask) => { true };
     (@exact) => { false };
     (@set) => { true };
@@ -239,97 +245,97 @@ macro_rules! fields {
 
 fields! {
     /// Ingress port.
-    InPort 0 "IN_PORT" ["in_port"] 32/4 exact set v13 port 280 [];
+    InPort 0 "IN_PORT" ["in_port"] 32/4 exact set v13 port 380 [];
     /// Ingress physical port.
-    InPhyPort 1 "IN_PHY_PORT" ["in_phy_port"] 32/4 exact fixed v13 port 290 [Present(FieldId::InPort)];
+    InPhyPort 1 "IN_PHY_PORT" ["in_phy_port"] 32/4 exact fixed v13 port 390 [Present(FieldId::InPort)];
     /// Metadata passed between tables.
-    Metadata 2 "METADATA" ["metadata"] 64/8 mask set v13 hex 270 [];
+    Metadata 2 "METADATA" ["metadata"] 64/8 mask set v13 hex 370 [];
     /// Ethernet destination.
-    EthDst 3 "ETH_DST" ["dl_dst" "eth_dst"] 48/6 mask set v13 mac 330 [];
+    EthDst 3 "ETH_DST" ["dl_dst" "eth_dst"] 48/6 mask set v13 mac 430 [];
     /// Ethernet source.
-    EthSrc 4 "ETH_SRC" ["dl_src" "eth_src"] 48/6 mask set v13 mac 320 [];
+    EthSrc 4 "ETH_SRC" ["dl_src" "eth_src"] 48/6 mask set v13 mac 420 [];
     /// Ethernet type behind the VLAN tags.
-    EthType 5 "ETH_TYPE" ["dl_type" "eth_type"] 16/2 exact set v13 hex4 340 [];
+    EthType 5 "ETH_TYPE" ["dl_type" "eth_type"] 16/2 exact set v13 hex4 440 [];
     /// VLAN id with the presence bit.
-    VlanVid 6 "VLAN_VID" ["vlan_vid"] 13/2 mask set v13 dec 300 [];
+    VlanVid 6 "VLAN_VID" ["vlan_vid"] 13/2 mask set v13 dec 400 [];
     /// VLAN priority.
-    VlanPcp 7 "VLAN_PCP" ["dl_vlan_pcp" "vlan_pcp"] 3/1 exact set v13 dec 310 [VlanTag];
+    VlanPcp 7 "VLAN_PCP" ["dl_vlan_pcp" "vlan_pcp"] 3/1 exact set v13 dec 410 [VlanTag];
     /// Differentiated-services code point (6 bits).
-    IpDscp 8 "IP_DSCP" ["ip_dscp"] 6/1 exact set v13 dec 470 [IP];
+    IpDscp 8 "IP_DSCP" ["ip_dscp"] 6/1 exact set v13 dec 570 [IP];
     /// Explicit congestion notification.
-    IpEcn 9 "IP_ECN" ["nw_ecn" "ip_ecn"] 2/1 exact set v13 dec 480 [IP];
+    IpEcn 9 "IP_ECN" ["nw_ecn" "ip_ecn"] 2/1 exact set v13 dec 580 [IP];
     /// IP protocol.
-    IpProto 10 "IP_PROTO" ["nw_proto" "ip_proto"] 8/1 exact set v13 dec 430 [IP];
+    IpProto 10 "IP_PROTO" ["nw_proto" "ip_proto"] 8/1 exact set v13 dec 530 [IP];
     /// IPv4 source.
-    Ipv4Src 11 "IPV4_SRC" ["nw_src" "ip_src" "ipv4_src"] 32/4 mask set v13 ipv4 410 [IPV4];
+    Ipv4Src 11 "IPV4_SRC" ["nw_src" "ip_src" "ipv4_src"] 32/4 mask set v13 ipv4 510 [IPV4];
     /// IPv4 destination.
-    Ipv4Dst 12 "IPV4_DST" ["nw_dst" "ip_dst" "ipv4_dst"] 32/4 mask set v13 ipv4 420 [IPV4];
+    Ipv4Dst 12 "IPV4_DST" ["nw_dst" "ip_dst" "ipv4_dst"] 32/4 mask set v13 ipv4 520 [IPV4];
     /// TCP source port.
-    TcpSrc 13 "TCP_SRC" ["tcp_src"] 16/2 mask set v13 dec 600 [IP, TCP];
+    TcpSrc 13 "TCP_SRC" ["tcp_src"] 16/2 mask set v13 dec 700 [IP, TCP];
     /// TCP destination port.
-    TcpDst 14 "TCP_DST" ["tcp_dst"] 16/2 mask set v13 dec 610 [IP, TCP];
+    TcpDst 14 "TCP_DST" ["tcp_dst"] 16/2 mask set v13 dec 710 [IP, TCP];
     /// UDP source port.
-    UdpSrc 15 "UDP_SRC" ["udp_src"] 16/2 mask set v13 dec 620 [IP, UDP];
+    UdpSrc 15 "UDP_SRC" ["udp_src"] 16/2 mask set v13 dec 720 [IP, UDP];
     /// UDP destination port.
-    UdpDst 16 "UDP_DST" ["udp_dst"] 16/2 mask set v13 dec 630 [IP, UDP];
+    UdpDst 16 "UDP_DST" ["udp_dst"] 16/2 mask set v13 dec 730 [IP, UDP];
     /// SCTP source port.
-    SctpSrc 17 "SCTP_SRC" ["sctp_src"] 16/2 mask set v13 dec 640 [IP, SCTP];
+    SctpSrc 17 "SCTP_SRC" ["sctp_src"] 16/2 mask set v13 dec 740 [IP, SCTP];
     /// SCTP destination port.
-    SctpDst 18 "SCTP_DST" ["sctp_dst"] 16/2 mask set v13 dec 650 [IP, SCTP];
+    SctpDst 18 "SCTP_DST" ["sctp_dst"] 16/2 mask set v13 dec 750 [IP, SCTP];
     /// ICMP type.
-    Icmpv4Type 19 "ICMPV4_TYPE" ["icmp_type" "icmpv4_type"] 8/1 exact set v13 dec 560 [IPV4, ICMPV4];
+    Icmpv4Type 19 "ICMPV4_TYPE" ["icmp_type" "icmpv4_type"] 8/1 exact set v13 dec 660 [IPV4, ICMPV4];
     /// ICMP code.
-    Icmpv4Code 20 "ICMPV4_CODE" ["icmp_code" "icmpv4_code"] 8/1 exact set v13 dec 570 [IPV4, ICMPV4];
+    Icmpv4Code 20 "ICMPV4_CODE" ["icmp_code" "icmpv4_code"] 8/1 exact set v13 dec 670 [IPV4, ICMPV4];
     /// ARP operation.
-    ArpOp 21 "ARP_OP" ["arp_op"] 16/2 exact set v13 dec 440 [ARP];
+    ArpOp 21 "ARP_OP" ["arp_op"] 16/2 exact set v13 dec 540 [ARP];
     /// ARP sender's IPv4 address.
-    ArpSpa 22 "ARP_SPA" ["arp_spa"] 32/4 mask set v13 ipv4 390 [ARP];
+    ArpSpa 22 "ARP_SPA" ["arp_spa"] 32/4 mask set v13 ipv4 490 [ARP];
     /// ARP target's IPv4 address.
-    ArpTpa 23 "ARP_TPA" ["arp_tpa"] 32/4 mask set v13 ipv4 400 [ARP];
+    ArpTpa 23 "ARP_TPA" ["arp_tpa"] 32/4 mask set v13 ipv4 500 [ARP];
     /// ARP sender's hardware address.
-    ArpSha 24 "ARP_SHA" ["arp_sha"] 48/6 mask set v13 mac 450 [ARP];
+    ArpSha 24 "ARP_SHA" ["arp_sha"] 48/6 mask set v13 mac 550 [ARP];
     /// ARP target's hardware address.
-    ArpTha 25 "ARP_THA" ["arp_tha"] 48/6 mask set v13 mac 460 [ARP];
+    ArpTha 25 "ARP_THA" ["arp_tha"] 48/6 mask set v13 mac 560 [ARP];
     /// IPv6 source.
-    Ipv6Src 26 "IPV6_SRC" ["ipv6_src"] 128/16 mask set v13 ipv6 350 [IPV6];
+    Ipv6Src 26 "IPV6_SRC" ["ipv6_src"] 128/16 mask set v13 ipv6 450 [IPV6];
     /// IPv6 destination.
-    Ipv6Dst 27 "IPV6_DST" ["ipv6_dst"] 128/16 mask set v13 ipv6 360 [IPV6];
+    Ipv6Dst 27 "IPV6_DST" ["ipv6_dst"] 128/16 mask set v13 ipv6 460 [IPV6];
     /// IPv6 flow label.
-    Ipv6Flabel 28 "IPV6_FLABEL" ["ipv6_label" "ipv6_flabel"] 20/4 mask set v13 hex5 370 [IPV6];
+    Ipv6Flabel 28 "IPV6_FLABEL" ["ipv6_label" "ipv6_flabel"] 20/4 mask set v13 hex5 470 [IPV6];
     /// ICMPv6 type.
-    Icmpv6Type 29 "ICMPV6_TYPE" ["icmpv6_type"] 8/1 exact set v13 dec 580 [IPV6, ICMPV6];
+    Icmpv6Type 29 "ICMPV6_TYPE" ["icmpv6_type"] 8/1 exact set v13 dec 680 [IPV6, ICMPV6];
     /// ICMPv6 code.
-    Icmpv6Code 30 "ICMPV6_CODE" ["icmpv6_code"] 8/1 exact set v13 dec 590 [IPV6, ICMPV6];
+    Icmpv6Code 30 "ICMPV6_CODE" ["icmpv6_code"] 8/1 exact set v13 dec 690 [IPV6, ICMPV6];
     /// Neighbour discovery: target address.
-    Ipv6NdTarget 31 "IPV6_ND_TARGET" ["nd_target" "ipv6_nd_target"] 128/16 mask set v13 ipv6 660 [IPV6, ICMPV6, ND];
+    Ipv6NdTarget 31 "IPV6_ND_TARGET" ["nd_target" "ipv6_nd_target"] 128/16 mask set v13 ipv6 760 [IPV6, ICMPV6, ND];
     /// Neighbour discovery: source link-layer address.
-    Ipv6NdSll 32 "IPV6_ND_SLL" ["nd_sll" "ipv6_nd_sll"] 48/6 mask set v13 mac 670 [IPV6, ICMPV6, ND_SOLICIT];
+    Ipv6NdSll 32 "IPV6_ND_SLL" ["nd_sll" "ipv6_nd_sll"] 48/6 mask set v13 mac 770 [IPV6, ICMPV6, ND_SOLICIT];
     /// Neighbour discovery: target link-layer address.
-    Ipv6NdTll 33 "IPV6_ND_TLL" ["nd_tll" "ipv6_nd_tll"] 48/6 mask set v13 mac 680 [IPV6, ICMPV6, ND_ADVERT];
+    Ipv6NdTll 33 "IPV6_ND_TLL" ["nd_tll" "ipv6_nd_tll"] 48/6 mask set v13 mac 780 [IPV6, ICMPV6, ND_ADVERT];
     /// Outermost MPLS label.
-    MplsLabel 34 "MPLS_LABEL" ["mpls_label"] 20/4 exact set v13 dec 510 [MPLS];
+    MplsLabel 34 "MPLS_LABEL" ["mpls_label"] 20/4 exact set v13 dec 610 [MPLS];
     /// Outermost MPLS traffic class.
-    MplsTc 35 "MPLS_TC" ["mpls_tc"] 3/1 exact set v13 dec 520 [MPLS];
+    MplsTc 35 "MPLS_TC" ["mpls_tc"] 3/1 exact set v13 dec 620 [MPLS];
     /// Outermost MPLS bottom-of-stack bit.
-    MplsBos 36 "MPLS_BOS" ["mpls_bos"] 1/1 exact set v13 dec 530 [MPLS];
+    MplsBos 36 "MPLS_BOS" ["mpls_bos"] 1/1 exact set v13 dec 630 [MPLS];
     /// PBB service instance.
-    PbbIsid 37 "PBB_ISID" ["pbb_isid"] 24/3 mask set v13 hex 540 [PBB];
+    PbbIsid 37 "PBB_ISID" ["pbb_isid"] 24/3 mask set v13 hex 640 [PBB];
     /// Tunnel's metadata.
     TunnelId 38 "TUNNEL_ID" ["tun_id" "tunnel_id"] 64/8 mask set v13 hex 260 [];
     /// Which IPv6 extension headers there are (nine bits).
-    Ipv6Exthdr 39 "IPV6_EXTHDR" ["ipv6_exthdr"] 9/2 mask fixed v13 hex 380 [IPV6];
+    Ipv6Exthdr 39 "IPV6_EXTHDR" ["ipv6_exthdr"] 9/2 mask fixed v13 hex 480 [IPV6];
     /// PBB "use customer address".
-    PbbUca 41 "PBB_UCA" ["pbb_uca"] 1/1 exact set v14 dec 550 [PBB];
+    PbbUca 41 "PBB_UCA" ["pbb_uca"] 1/1 exact set v14 dec 650 [PBB];
     /// TCP's flags, 12 bits.
-    TcpFlags 42 "TCP_FLAGS" ["tcp_flags"] 12/2 mask fixed any tcp_flags 690 [IP, TCP];
+    TcpFlags 42 "TCP_FLAGS" ["tcp_flags"] 12/2 mask fixed any tcp_flags 790 [IP, TCP];
     /// The output port in the action set.
     ActsetOutput 43 "ACTSET_OUTPUT" ["actset_output"] 32/4 exact fixed onf port 220 [];
     /// The type of the packet's outermost header: a namespace and a type in it.
     PacketType 44 "PACKET_TYPE" ["packet_type"] 32/4 exact fixed v15 packet_type 230 [];
     /// Whether the packet is an IP fragment (bit 0), and not the first one (bit 1).
-    IpFrag 26 "IP_FRAG" ["ip_frag" "nw_frag"] 2/1 mask fixed nx fragment 500 [IP];
+    IpFrag 26 "IP_FRAG" ["ip_frag" "nw_frag"] 2/1 mask fixed nx fragment 600 [IP];
     /// IP time to live or hop limit.
-    NwTtl 29 "IP_TTL" ["nw_ttl"] 8/1 exact set nx dec 490 [IP];
+    NwTtl 29 "IP_TTL" ["nw_ttl"] 8/1 exact set nx dec 590 [IP];
     /// A register.
     Reg0 0 "REG0" ["reg0"] 32/4 mask set nx hex 240 [];
     /// A register.
@@ -388,6 +394,148 @@ fields! {
     CtTpDst 125 "CT_TP_DST" ["ct_tp_dst"] 16/2 mask fixed nx dec 170 [Connection];
     /// A mark that goes with the packet through the tables; 0 at first.
     PktMark 33 "PKT_MARK" ["pkt_mark"] 32/4 mask set nx hex 60 [];
+    /// Outer IPv4 source of a packet from a tunnel, or of one that is to leave by one.
+    TunSrc 31 "TUN_IPV4_SRC" ["tun_src"] 32/4 mask set nx ipv4 261 [];
+    /// Outer IPv4 destination.
+    TunDst 32 "TUN_IPV4_DST" ["tun_dst"] 32/4 mask set nx ipv4 262 [];
+    /// Outer IPv6 source.
+    TunIpv6Src 109 "TUN_IPV6_SRC" ["tun_ipv6_src"] 128/16 mask set nx ipv6 263 [];
+    /// Outer IPv6 destination.
+    TunIpv6Dst 110 "TUN_IPV6_DST" ["tun_ipv6_dst"] 128/16 mask set nx ipv6 264 [];
+    /// VXLAN's group policy: the group.
+    TunGbpId 38 "TUN_GBP_ID" ["tun_gbp_id"] 16/2 mask set nx dec 265 [];
+    /// VXLAN's group policy: its flags.
+    TunGbpFlags 39 "TUN_GBP_FLAGS" ["tun_gbp_flags"] 8/1 mask set nx hex 266 [];
+    /// Flags of the tunnel's header ([`TUN_FLAGS`]).
+    TunFlags 104 "TUN_FLAGS" ["tun_flags"] 16/2 mask set nx tun_flags 267 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata0 40 "TUN_METADATA0" ["tun_metadata0"] 128/16 mask set nx hex 270 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata1 41 "TUN_METADATA1" ["tun_metadata1"] 128/16 mask set nx hex 271 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata2 42 "TUN_METADATA2" ["tun_metadata2"] 128/16 mask set nx hex 272 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata3 43 "TUN_METADATA3" ["tun_metadata3"] 128/16 mask set nx hex 273 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata4 44 "TUN_METADATA4" ["tun_metadata4"] 128/16 mask set nx hex 274 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata5 45 "TUN_METADATA5" ["tun_metadata5"] 128/16 mask set nx hex 275 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata6 46 "TUN_METADATA6" ["tun_metadata6"] 128/16 mask set nx hex 276 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata7 47 "TUN_METADATA7" ["tun_metadata7"] 128/16 mask set nx hex 277 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata8 48 "TUN_METADATA8" ["tun_metadata8"] 128/16 mask set nx hex 278 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata9 49 "TUN_METADATA9" ["tun_metadata9"] 128/16 mask set nx hex 279 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata10 50 "TUN_METADATA10" ["tun_metadata10"] 128/16 mask set nx hex 280 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata11 51 "TUN_METADATA11" ["tun_metadata11"] 128/16 mask set nx hex 281 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata12 52 "TUN_METADATA12" ["tun_metadata12"] 128/16 mask set nx hex 282 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata13 53 "TUN_METADATA13" ["tun_metadata13"] 128/16 mask set nx hex 283 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata14 54 "TUN_METADATA14" ["tun_metadata14"] 128/16 mask set nx hex 284 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata15 55 "TUN_METADATA15" ["tun_metadata15"] 128/16 mask set nx hex 285 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata16 56 "TUN_METADATA16" ["tun_metadata16"] 128/16 mask set nx hex 286 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata17 57 "TUN_METADATA17" ["tun_metadata17"] 128/16 mask set nx hex 287 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata18 58 "TUN_METADATA18" ["tun_metadata18"] 128/16 mask set nx hex 288 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata19 59 "TUN_METADATA19" ["tun_metadata19"] 128/16 mask set nx hex 289 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata20 60 "TUN_METADATA20" ["tun_metadata20"] 128/16 mask set nx hex 290 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata21 61 "TUN_METADATA21" ["tun_metadata21"] 128/16 mask set nx hex 291 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata22 62 "TUN_METADATA22" ["tun_metadata22"] 128/16 mask set nx hex 292 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata23 63 "TUN_METADATA23" ["tun_metadata23"] 128/16 mask set nx hex 293 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata24 64 "TUN_METADATA24" ["tun_metadata24"] 128/16 mask set nx hex 294 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata25 65 "TUN_METADATA25" ["tun_metadata25"] 128/16 mask set nx hex 295 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata26 66 "TUN_METADATA26" ["tun_metadata26"] 128/16 mask set nx hex 296 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata27 67 "TUN_METADATA27" ["tun_metadata27"] 128/16 mask set nx hex 297 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata28 68 "TUN_METADATA28" ["tun_metadata28"] 128/16 mask set nx hex 298 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata29 69 "TUN_METADATA29" ["tun_metadata29"] 128/16 mask set nx hex 299 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata30 70 "TUN_METADATA30" ["tun_metadata30"] 128/16 mask set nx hex 300 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata31 71 "TUN_METADATA31" ["tun_metadata31"] 128/16 mask set nx hex 301 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata32 72 "TUN_METADATA32" ["tun_metadata32"] 128/16 mask set nx hex 302 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata33 73 "TUN_METADATA33" ["tun_metadata33"] 128/16 mask set nx hex 303 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata34 74 "TUN_METADATA34" ["tun_metadata34"] 128/16 mask set nx hex 304 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata35 75 "TUN_METADATA35" ["tun_metadata35"] 128/16 mask set nx hex 305 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata36 76 "TUN_METADATA36" ["tun_metadata36"] 128/16 mask set nx hex 306 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata37 77 "TUN_METADATA37" ["tun_metadata37"] 128/16 mask set nx hex 307 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata38 78 "TUN_METADATA38" ["tun_metadata38"] 128/16 mask set nx hex 308 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata39 79 "TUN_METADATA39" ["tun_metadata39"] 128/16 mask set nx hex 309 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata40 80 "TUN_METADATA40" ["tun_metadata40"] 128/16 mask set nx hex 310 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata41 81 "TUN_METADATA41" ["tun_metadata41"] 128/16 mask set nx hex 311 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata42 82 "TUN_METADATA42" ["tun_metadata42"] 128/16 mask set nx hex 312 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata43 83 "TUN_METADATA43" ["tun_metadata43"] 128/16 mask set nx hex 313 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata44 84 "TUN_METADATA44" ["tun_metadata44"] 128/16 mask set nx hex 314 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata45 85 "TUN_METADATA45" ["tun_metadata45"] 128/16 mask set nx hex 315 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata46 86 "TUN_METADATA46" ["tun_metadata46"] 128/16 mask set nx hex 316 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata47 87 "TUN_METADATA47" ["tun_metadata47"] 128/16 mask set nx hex 317 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata48 88 "TUN_METADATA48" ["tun_metadata48"] 128/16 mask set nx hex 318 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata49 89 "TUN_METADATA49" ["tun_metadata49"] 128/16 mask set nx hex 319 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata50 90 "TUN_METADATA50" ["tun_metadata50"] 128/16 mask set nx hex 320 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata51 91 "TUN_METADATA51" ["tun_metadata51"] 128/16 mask set nx hex 321 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata52 92 "TUN_METADATA52" ["tun_metadata52"] 128/16 mask set nx hex 322 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata53 93 "TUN_METADATA53" ["tun_metadata53"] 128/16 mask set nx hex 323 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata54 94 "TUN_METADATA54" ["tun_metadata54"] 128/16 mask set nx hex 324 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata55 95 "TUN_METADATA55" ["tun_metadata55"] 128/16 mask set nx hex 325 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata56 96 "TUN_METADATA56" ["tun_metadata56"] 128/16 mask set nx hex 326 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata57 97 "TUN_METADATA57" ["tun_metadata57"] 128/16 mask set nx hex 327 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata58 98 "TUN_METADATA58" ["tun_metadata58"] 128/16 mask set nx hex 328 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata59 99 "TUN_METADATA59" ["tun_metadata59"] 128/16 mask set nx hex 329 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata60 100 "TUN_METADATA60" ["tun_metadata60"] 128/16 mask set nx hex 330 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata61 101 "TUN_METADATA61" ["tun_metadata61"] 128/16 mask set nx hex 331 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata62 102 "TUN_METADATA62" ["tun_metadata62"] 128/16 mask set nx hex 332 [];
+    /// The Geneve option of this number in the switch's map of options.
+    TunMetadata63 103 "TUN_METADATA63" ["tun_metadata63"] 128/16 mask set nx hex 333 [];
     /// What services and tables tell each other; 0 at first.
     SfMetadata 0 "SF_METADATA" ["sf_metadata"] 64/8 mask set sf hex 30 [];
     /// The service that the packet comes from, by the number of its name; 0 for none.
@@ -439,6 +587,18 @@ impl FieldId {
     /// Whether it is one of the sixteen registers.
     pub fn is_register(self) -> bool {
         (FieldId::Reg0..=FieldId::Reg15).contains(&self)
+    }
+
+    /// The number of a field that is a Geneve option's, 0 to 63. It has as many bits as the switch's map of options says; so its
+    /// value may have fewer bytes on the wire than [`FieldInfo::bytes`].
+    pub fn tun_metadata(self) -> Option<u8> {
+        let first = FieldId::TunMetadata0 as u8;
+        (FieldId::TunMetadata0..=FieldId::TunMetadata63).contains(&self).then(|| self as u8 - first)
+    }
+
+    /// The field of a Geneve option, by a number below 64.
+    pub fn tun_metadata_of(number: u8) -> FieldId {
+        FieldId::ALL[FieldId::TunMetadata0 as usize + usize::from(number)]
     }
 
     /// Whether it is several fields as one. Matches never have such a one, as they have its parts.
@@ -521,6 +681,47 @@ impl FieldId {
     }
 }
 
+/// A set of fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FieldSet([u64; 3]);
+
+const _: () = assert!(FieldId::ALL.len() <= 192, "the bit set has 192 places");
+
+impl FieldSet {
+    /// The field is a member.
+    #[inline]
+    pub fn has(&self, id: FieldId) -> bool {
+        self.0[id as usize / 64] >> (id as usize % 64) & 1 == 1
+    }
+
+    /// The field becomes a member. Whether it was none before.
+    #[inline]
+    pub fn insert(&mut self, id: FieldId) -> bool {
+        let before = self.has(id);
+        self.0[id as usize / 64] |= 1 << (id as usize % 64);
+        !before
+    }
+
+    /// The field is no member any more.
+    pub fn remove(&mut self, id: FieldId) {
+        self.0[id as usize / 64] &= !(1 << (id as usize % 64));
+    }
+
+    /// So many members come before this field.
+    #[inline]
+    pub fn rank(&self, id: FieldId) -> usize {
+        let (word, bit) = (id as usize / 64, id as usize % 64);
+        let before: u32 = self.0[..word].iter().map(|bits| bits.count_ones()).sum();
+        (before + (self.0[word] & ((1 << bit) - 1)).count_ones()) as usize
+    }
+
+    /// All members are members of the other set, too.
+    #[inline]
+    pub fn is_within(&self, other: &FieldSet) -> bool {
+        self.0.iter().zip(other.0).all(|(own, other)| own & !other == 0)
+    }
+}
+
 impl fmt::Display for FieldId {
     /// Writes the specification's short name in lower case, e.g. `eth_dst`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -597,7 +798,7 @@ mod tests {
 
     #[test]
     fn table_is_in_order_and_consistent() {
-        assert_eq!(FIELDS.len(), 94);
+        assert_eq!(FIELDS.len(), 165);
         for (i, info) in FIELDS.iter().enumerate() {
             assert_eq!(info.id as usize, i);
             assert!(i >= 40 || info.number as usize == i);

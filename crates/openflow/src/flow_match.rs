@@ -7,7 +7,7 @@
 //! [`Match::shrink_to_fit`].
 
 use crate::error::ErrorCode;
-use crate::field::{FieldId, Prerequisite, VLAN_PRESENT};
+use crate::field::{FieldId, FieldSet, Prerequisite, VLAN_PRESENT};
 use thiserror::Error;
 
 /// One field of a match.
@@ -146,12 +146,10 @@ impl MatchError {
 /// A set of fields with values; empty, it matches every packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Match {
-    /// Bit *n*: field *n* is there.
-    present: u128,
+    /// Fields that are there.
+    present: FieldSet,
     fields: Vec<MatchField>,
 }
-
-const _: () = assert!(FieldId::ALL.len() <= 128, "the bit set has 128 places");
 
 impl Match {
     /// The match of every packet.
@@ -177,13 +175,13 @@ impl Match {
     /// Where `id` is, or would be.
     #[inline]
     fn place(&self, id: FieldId) -> usize {
-        (self.present & ((1u128 << id as u8) - 1)).count_ones() as usize
+        self.present.rank(id)
     }
 
     /// Whether the field is there.
     #[inline]
     pub fn has(&self, id: FieldId) -> bool {
-        self.present >> id as u8 & 1 == 1
+        self.present.has(id)
     }
 
     /// The field, if there.
@@ -217,13 +215,13 @@ impl Match {
         match (self.has(id), mask) {
             (true, 0) => {
                 self.fields.remove(place);
-                self.present &= !(1 << id as u8);
+                self.present.remove(id);
             }
             (false, 0) => {}
             (true, _) => self.fields[place] = field,
             (false, _) => {
                 self.fields.insert(place, field);
-                self.present |= 1 << id as u8;
+                self.present.insert(id);
             }
         }
     }
@@ -293,7 +291,7 @@ impl Match {
 
     /// Whether every packet that `other` matches, this matches too (a non-strict delete's rule).
     pub fn covers(&self, other: &Match) -> bool {
-        self.present & !other.present == 0
+        self.present.is_within(&other.present)
             && self.fields.iter().all(|f| other.get(f.id).is_some_and(|o| f.covers(o)))
     }
 

@@ -57,7 +57,7 @@ pub use extension::{
     LearnSource, LearnSpec, LearnTarget, Multipath, Nat, NatRange, NatSide, PortBundle,
     ToController, Zone,
 };
-pub use field::{FIELDS, FieldId, FieldInfo, OxmHeader, Prerequisite};
+pub use field::{FIELDS, FieldId, FieldInfo, FieldSet, OxmHeader, Prerequisite};
 pub use flow::{
     AggregateStats, EntryStats, FlowCounts, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved,
     FlowRemovedReason, FlowStats, FlowStatsRequest, Uncounted,
@@ -69,7 +69,10 @@ pub use group::{
 };
 pub use ids::{Age, BufferId, GroupId, MacAddr, MeterId, PortNo, QueueId, TableId, Xid};
 pub use kept::keep_v10;
-pub use message::{Experimenter, ForwardedRequest, Hello, Message, Nicira, RequestForward};
+pub use message::{
+    Experimenter, ForwardedRequest, Hello, Message, Nicira, RequestForward, TlvMapping,
+    TlvTableCommand, TlvTableMod, TlvTableReply,
+};
 pub use meter::{
     Band, BandKind, BandStats, MeterConfig, MeterFeatures, MeterFlags, MeterMod, MeterModCommand,
     MeterStats,

@@ -162,7 +162,7 @@ pub struct Experimenter {
 }
 
 /// What a connection sets of Nicira's extensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Nicira {
     /// `NXT_SET_FLOW_FORMAT`: 0 for 1.0's, 2 for NXM.
     FlowFormat(u32),
@@ -181,6 +181,56 @@ pub enum Nicira {
     MonitorPaused,
     /// `NXT_FLOW_MONITOR_RESUMED`: all is told again.
     MonitorResumed,
+    /// `NXT_TLV_TABLE_MOD`: changes which Geneve options have fields.
+    TlvTableMod(TlvTableMod),
+    /// `NXT_TLV_TABLE_REQUEST`: asks which do.
+    TlvTableRequest,
+    /// `NXT_TLV_TABLE_REPLY`: tells it.
+    TlvTableReply(TlvTableReply),
+}
+
+/// A Geneve option that has a field (`struct nx_tlv_map`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TlvMapping {
+    /// Option class.
+    pub class: u16,
+    /// Option type.
+    pub kind: u8,
+    /// Octets of data.
+    pub len: u8,
+    /// The field: `tun_metadata` with this number.
+    pub index: u16,
+}
+
+/// What a change of the map of options does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TlvTableCommand {
+    /// These mappings join.
+    Add,
+    /// Those of these fields go.
+    Delete,
+    /// All go.
+    Clear,
+}
+
+/// A change of the map of Geneve options.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TlvTableMod {
+    /// What it does.
+    pub command: TlvTableCommand,
+    /// With these.
+    pub mappings: Vec<TlvMapping>,
+}
+
+/// The map of Geneve options.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TlvTableReply {
+    /// Octets that the data of all mapped options may have together.
+    pub max_option_space: u32,
+    /// Fields that there are.
+    pub max_fields: u16,
+    /// The options that have one.
+    pub mappings: Vec<TlvMapping>,
 }
 
 /// A group-mod or meter-mod of another controller, once it is done (1.4.1 §7.4.6).

@@ -19,7 +19,7 @@ pub(crate) fn writes(op: &Op, f: &mut dyn FnMut(MetaId)) {
     };
     match op {
         Op::Assign(to, _) | Op::AssignSlice(to, ..) | Op::CopyVarbit { to, .. } => field(to),
-        Op::PortLive { field: to, .. }
+        Op::PortIs { field: to, .. }
         | Op::RegisterRead { field: to, .. }
         | Op::Random { field: to, .. }
         | Op::PayloadSum { field: to }

@@ -312,7 +312,7 @@ impl Pass<'_> {
             Op::Assign(field, _)
             | Op::RegisterRead { field, .. }
             | Op::Random { field, .. }
-            | Op::PortLive { field, .. } => self.overwrite(live, *field),
+            | Op::PortIs { field, .. } => self.overwrite(live, *field),
             // What it leaves of the field is read.
             Op::AssignSlice(..) => {}
             Op::Meter { color, level, .. } => {

@@ -311,7 +311,7 @@ impl Way<'_> {
                 | Op::AssignSlice(field, ..)
                 | Op::PayloadSum { field }
                 | Op::PayloadHash { field, .. }
-                | Op::PortLive { field, .. }
+                | Op::PortIs { field, .. }
                 | Op::RegisterRead { field, .. }
                 | Op::Random { field, .. } => *changed |= !is_meta(field),
                 Op::Meter { color, level, .. } => *changed |= !is_meta(color) || !is_meta(level),

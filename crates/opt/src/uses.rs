@@ -135,7 +135,7 @@ impl Uses {
             Op::Assign(field, _)
             | Op::RegisterRead { field, .. }
             | Op::Random { field, .. }
-            | Op::PortLive { field, .. } => self.write(program, *field),
+            | Op::PortIs { field, .. } => self.write(program, *field),
             Op::AssignSlice(field, ..) => {
                 self.write(program, *field);
                 self.field(program, *field);

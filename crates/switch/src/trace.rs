@@ -8,7 +8,7 @@ use datapath::engine::{Forward, Scratch};
 use datapath::ports::PortTable;
 use datapath::services::{Call, Services, elements};
 use interp::{Color, Externs, Input, Packet, Punt, Start, Trace};
-use ir::{Bits, DigestId, PuntReason, Verdict};
+use ir::{Bits, DigestId, PortIs, PuntReason, Verdict};
 use std::sync::Arc;
 
 /// What would happen.
@@ -69,8 +69,8 @@ struct ReadOnly {
 }
 
 impl Externs for ReadOnly {
-    fn port_live(&self, port: u32) -> bool {
-        self.ports.is_live(port)
+    fn port_is(&self, what: PortIs, port: u32) -> bool {
+        self.ports.is(what, port)
     }
 
     fn count_table(&mut self, _table: ir::TableId, _hit: bool) {}

@@ -21,7 +21,7 @@ use crate::bits::Bits;
 use crate::builder::Builder;
 use crate::expr::{BinaryOp, Expr, FieldRef, HashAlgorithm};
 use crate::id::*;
-use crate::op::{Copy, Op};
+use crate::op::{Copy, Op, PortIs};
 use crate::pipeline::*;
 use crate::program::*;
 use crate::verdict::{DropReason, PuntReason};

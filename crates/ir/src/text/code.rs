@@ -9,7 +9,7 @@ use super::lex::{Kind, Literal};
 use super::print::{binary_sign, hash_word};
 use crate::expr::{BinaryOp, Crc, Expr, FieldRef, HashAlgorithm, UnaryOp};
 use crate::id::{BlockId, HeaderId, MetaId, RegisterId, StackId};
-use crate::op::{Copy, Guise, Op};
+use crate::op::{Copy, Guise, Op, PortIs};
 use crate::program::{Param, Program};
 use crate::verdict::{DropReason, PuntReason};
 use crate::verify::DEPTH_MAX;
@@ -642,12 +642,13 @@ impl<'a> Names<'a> {
             c.want(")")?;
             return Ok(Op::Random { field, lo, hi });
         }
-        if unless_field(c, "port_live") && matches!(c.peek_at(1), Kind::Punct("(")) {
+        let asked = PortIs::ALL.into_iter().find(|what| unless_field(c, what.word()));
+        if let Some(what) = asked.filter(|_| matches!(c.peek_at(1), Kind::Punct("("))) {
             c.next();
             c.next();
             let port = self.expr(c, Some(32))?;
             c.want(")")?;
-            return Ok(Op::PortLive { field, port });
+            return Ok(Op::PortIs { field, what, port });
         }
         Ok(Op::Assign(field, self.expr(c, width)?))
     }

@@ -345,8 +345,9 @@ impl<'a> Printer<'a> {
                 }
                 out
             }
-            Op::PortLive { field, port } => {
-                format!("{} = port_live({})", self.field(*field), self.expr(port, Some(32)))
+            Op::PortIs { field, what, port } => {
+                let (field, port) = (self.field(*field), self.expr(port, Some(32)));
+                format!("{field} = {}({port})", what.word())
             }
             Op::Resubmit { keep } => names("resubmit", keep),
             Op::Recirculate { keep } => names("recirculate", keep),

@@ -433,7 +433,7 @@ impl<'a> Scope<'a> {
                 }
                 Ok(())
             }
-            Op::PortLive { field, port } => {
+            Op::PortIs { field, port, .. } => {
                 self.expr_of("the port", port, 32)?;
                 self.target_of("an answer", *field, 1)
             }
@@ -627,7 +627,7 @@ fn word(op: &Op) -> &'static str {
         Op::Clone { .. } => "clone",
         Op::OnCopy { .. } => "on_copy",
         Op::Call { .. } => "call",
-        Op::PortLive { .. } => "port_live",
+        Op::PortIs { what, .. } => what.word(),
         Op::Resubmit { .. } => "resubmit",
         Op::Recirculate { .. } => "recirculate",
         Op::Punt { .. } => "punt",

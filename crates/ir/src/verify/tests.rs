@@ -5,6 +5,7 @@ use crate::bits::WIDTH_MAX;
 use crate::builder::Builder;
 use crate::expr::{BinaryOp, Crc, FieldRef, HashAlgorithm};
 use crate::id::*;
+use crate::op::PortIs;
 use crate::pipeline::{Bucket, KeyMatch, Pipeline, Update};
 use crate::program::*;
 use crate::verdict::DropReason;
@@ -479,7 +480,9 @@ fn actions_tables_blocks() {
         let guise = Some(crate::Guise { in_port: int(1, 8), columns: vec![], tables: vec![] });
         p.blocks[2].ops.push(Op::Call { block: BlockId(0), until: BlockId(3), guise, site: 0 });
     });
-    breaks(Rule::W3, |p| p.blocks[2].ops.push(Op::PortLive { field: M, port: int(1, 32) }));
+    breaks(Rule::W3, |p| {
+        p.blocks[2].ops.push(Op::PortIs { field: M, what: PortIs::Live, port: int(1, 32) })
+    });
     breaks(Rule::L2, |p| {
         p.blocks[2].ops.push(Op::OnCopy { body: vec![Op::Goto(BlockId(3))] });
     });

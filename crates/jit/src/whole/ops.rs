@@ -99,7 +99,7 @@ impl Gen<'_> {
             | Op::Output { .. }
             | Op::Group { .. }
             | Op::Clone { .. }
-            | Op::PortLive { .. }
+            | Op::PortIs { .. }
             | Op::Punt { .. }
             | Op::Digest { .. }
             | Op::Meter { .. }

@@ -666,9 +666,9 @@ impl<'a> Run<'a> {
                 self.on_copy(copy, site, doing, args);
                 copy.doing = doing;
             }
-            Op::PortLive { field, .. } => {
-                let live = self.externs.port_live(number);
-                self.assign(copy, *field, &Bits::from_bool(live));
+            Op::PortIs { field, what, .. } => {
+                let holds = self.externs.port_is(*what, number);
+                self.assign(copy, *field, &Bits::from_bool(holds));
             }
             Op::Resubmit { keep } => {
                 copy.keep = SmallVec::from_slice(keep);

@@ -6,7 +6,7 @@ use abi::{BURST_MAX, Cells, Counters, Hit, Packet, TableCell, status};
 use interp::sink::Punted;
 use interp::{Collect, Color, Externs, Input, Machine, Start};
 use ir::{
-    ActionCall, ActionId, Bits, CounterId, EntryId, MeterId, Pipeline, RegisterId, TableId,
+    ActionCall, ActionId, Bits, CounterId, EntryId, MeterId, Pipeline, PortIs, RegisterId, TableId,
     Terminator, Verdict,
 };
 use jit::{
@@ -94,6 +94,14 @@ pub fn groups(pipeline: &Pipeline) -> jit::Groups {
 
 /// Ports that are down.
 pub const DEAD_PORTS: [u32; 2] = [1, 3];
+/// Ports whose frames begin with a descriptor.
+pub const TUNNEL_PORTS: [u32; 2] = [2, 3];
+
+fn live() -> abi::Live {
+    let live = abi::Live::all_but(DEAD_PORTS);
+    TUNNEL_PORTS.into_iter().for_each(|port| live.set_tunnel(port, true));
+    live
+}
 
 /// Reads every entry for every lookup.
 pub struct Scan<'a> {
@@ -113,7 +121,7 @@ impl<'a> Scan<'a> {
             records: Vec::new(),
             calls: Vec::new(),
             groups: groups(pipeline),
-            live: abi::Live::all_but(DEAD_PORTS),
+            live: live(),
         };
         for node in &unit.nodes {
             let entries = pipeline.entries(node.table);
@@ -391,8 +399,11 @@ impl Externs for Oracle<'_> {
     ) -> bool {
         interp::externs::imitate(service, args, packet, results)
     }
-    fn port_live(&self, port: u32) -> bool {
-        !DEAD_PORTS.contains(&port)
+    fn port_is(&self, what: PortIs, port: u32) -> bool {
+        match what {
+            PortIs::Live => !DEAD_PORTS.contains(&port),
+            PortIs::Tunnel => TUNNEL_PORTS.contains(&port),
+        }
     }
     fn count_table(&mut self, table: TableId, hit: bool) {
         let count = self.counted.tables.entry(table).or_default();

@@ -2,6 +2,7 @@
 
 use super::port_set::PortSet;
 use crate::headers::VLAN_PARSED;
+use contract::tunnel::OptionMap;
 use ir::BinaryOp;
 use ir::Expr;
 use std::sync::Arc;
@@ -373,6 +374,8 @@ pub struct Extras {
     pub forwards_bpdu: bool,
     /// Bonds, if there are any.
     pub bonds: Option<Arc<Bonding>>,
+    /// There may be tunnel ports, whose descriptors are laid out by this map.
+    pub tunnels: Option<Arc<OptionMap>>,
 }
 
 impl Extras {

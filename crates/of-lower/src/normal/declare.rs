@@ -8,6 +8,7 @@ use super::mirror;
 use super::protected::unless_protected;
 use crate::headers::Headers;
 use crate::ops;
+use crate::tunnel;
 use ir::builder::Builder;
 use ir::{ActionCall, ActionId, DropReason, Expr, FieldRef, Key, MatchKind, Op, Table};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ fn leave(h: &Headers, to: Expr, tags: Vec<Op>) -> Vec<Op> {
     let direct = h.egress.is_none();
     let mut ops = if direct { mirror::leaving(h, &to) } else { Vec::new() };
     ops.extend(tags);
-    ops.push(ops::send_unmirrored(to.clone(), h));
+    ops.extend(ops::send_unmirrored(to.clone(), h));
     // With egress tables it is theirs to say where it goes.
     if direct { unless_protected(h, &to, ops) } else { ops }
 }
@@ -87,7 +88,7 @@ impl VlanIds {
         });
         // A mirror's copies are not mirrored, and go back by their ingress port, too.
         let copied = |mut tags: Vec<Op>| {
-            tags.push(Op::Output { port: param(0) });
+            tags.extend(tunnel::output(h, param(0)));
             unless_protected(h, &param(0), tags)
         };
         let params = [("port", 32), ("vlan", 12)];

@@ -11,6 +11,7 @@ use super::protected::{from_protected, unless_protected};
 use crate::headers::Headers;
 use crate::layout::group_of_mirror;
 use crate::tags::ensure_vlan;
+use crate::tunnel;
 use ir::{BinaryOp, Expr, FieldRef, Op};
 
 /// Fields of the group of ports, for [`flooded`].
@@ -42,8 +43,9 @@ fn copy(h: &Headers, number: usize, before: Vec<Op>) -> Vec<Op> {
     match &mirror.to {
         MirrorTo::Port(to, vlans) => {
             body.extend(vlans.iter().flat_map(|vlans| edits::outgoing_by(h, vlans)));
-            body.extend(mirror.length_max.map(|bytes| Op::Truncate { length: port(bytes) }));
-            let sends = vec![Op::Output { port: port(*to) }];
+            let cut = mirror.length_max.map(|bytes| tunnel::truncate(h, port(*to), port(bytes)));
+            body.extend(cut.into_iter().flatten());
+            let sends = tunnel::output(h, port(*to));
             body.extend(unless_protected(h, &port(*to), sends));
         }
         MirrorTo::Vlan(vlan) => {

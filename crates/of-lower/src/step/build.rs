@@ -229,7 +229,7 @@ impl<'a> Build<'a> {
     pub(super) fn output_truncated(&mut self) -> Vec<Op> {
         let h = &self.layout.headers;
         let (to, bytes) = (self.param("port", 32), self.param("bytes", 32));
-        vec![ops::truncated(bytes, vec![ops::output(to, h)])]
+        vec![ops::truncated(h, to.clone(), bytes, vec![ops::output(to, h)])]
     }
 
     pub(super) fn stack_push(&self, Bits { of, count }: Bits) -> Vec<Op> {
@@ -245,9 +245,17 @@ impl<'a> Build<'a> {
 
     pub(super) fn check_pkt_larger(&mut self, to: Subfield) -> Vec<Op> {
         let h = &self.layout.headers;
-        let length = Expr::meta(ir::program::intrinsic::PACKET_LENGTH);
+        let length = match &h.tunnels {
+            Some(tunnels) => tunnels.packet_length(),
+            None => Expr::meta(ir::program::intrinsic::PACKET_LENGTH),
+        };
         let larger = Expr::binary(BinaryOp::Gt, length, self.param("bytes", 32));
         fields::write_bits(h, to, 1, larger)
+    }
+
+    pub(super) fn delete_field(&self, field: FieldId) -> Vec<Op> {
+        let tunnels = self.layout.headers.tunnels.as_ref();
+        tunnels.map_or_else(Vec::new, |tunnels| tunnels.delete(field))
     }
 
     pub(super) fn multipath(

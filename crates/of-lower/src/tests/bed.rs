@@ -1,8 +1,9 @@
 //! A pipeline with flows, and packets through it by the interpreter.
 
+use crate::normal::config::Extras;
 use crate::{
     Context, Interner, Layout, ProgramConfig, PuntArgs, lower_actions, lower_bucket,
-    lower_instructions, lower_match, no_elements, program,
+    lower_instructions, lower_match, no_elements, program_of,
 };
 use interp::sink::{Collect, Output, Punted};
 use interp::{Input, Machine, MemoryExterns, Start};
@@ -73,8 +74,12 @@ pub(super) fn goto(table: u8) -> Instruction {
 
 impl Bed {
     pub(super) fn new() -> Bed {
+        Bed::of(&Extras::default())
+    }
+
+    pub(super) fn of(extras: &Extras) -> Bed {
         let config = ProgramConfig { tables: 8, ..ProgramConfig::default() };
-        let (program, layout) = program(&config);
+        let (program, layout) = program_of(&config, extras);
         let layout = Arc::new(layout);
         let program = Arc::new(program);
         let mut bed = Bed {

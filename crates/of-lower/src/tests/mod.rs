@@ -8,3 +8,4 @@ mod fields;
 mod frames;
 mod interning;
 mod model;
+mod tunnels;

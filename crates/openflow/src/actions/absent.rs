@@ -11,7 +11,6 @@ fn name(subtype: u16) -> &'static str {
         37 => "controller with a property that is new",
         46 | 47 => "encap and decap",
         48 => "dec_nsh_ttl",
-        50 => "delete_field",
         _ => "an action",
     }
 }

@@ -18,6 +18,7 @@ mod copy_field;
 mod ct;
 mod ct_clear;
 mod dec_ttl;
+mod delete_field;
 mod enqueue;
 mod exit;
 mod experimenter;
@@ -92,6 +93,7 @@ rows! {
     StackPush: stack::PUSH,
     StackPop: stack::POP,
     CheckPktLarger: check_pkt_larger::CHECK_PKT_LARGER,
+    DeleteField: delete_field::DELETE_FIELD,
     Multipath: multipath::MULTIPATH,
     Bundle: bundle::BUNDLE,
     Clone: clone::CLONE,

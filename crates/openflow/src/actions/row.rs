@@ -373,6 +373,11 @@ impl Number {
         let bytes = self.bytes();
         let number = r.number(bytes)? as u32;
         r.skip(4 - bytes)?;
+        self.bounded(r, number)
+    }
+
+    #[inline]
+    fn bounded(&self, r: &Reader<'_>, number: u32) -> Decoded<u32> {
         match &self.bound {
             Some(bound) if !(bound.takes)(number) => {
                 Err(r.bad_value(ErrorCode::BacBadArgument, bound.what, number, bound.right))
@@ -387,11 +392,12 @@ impl Number {
         let bytes = self.bytes();
         if bytes == 4 {
             r.skip(2)?;
-            return r.u32();
+            let number = r.u32()?;
+            return self.bounded(r, number);
         }
         let number = r.number(bytes)? as u32;
         r.skip(6 - bytes)?;
-        Ok(number)
+        self.bounded(r, number)
     }
 
     #[inline]

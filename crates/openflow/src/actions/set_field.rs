@@ -5,7 +5,9 @@ use super::row::{
 };
 use crate::action::{Action, ActionType, SetField, Subfield};
 use crate::codec::loss::Encode;
-use crate::codec::nxm::{bits_of, field_of, header_of, place, set_field, settable, unknown_field};
+use crate::codec::nxm::{
+    bits_of, field_of, fitted, header_of, place, set_field, settable, unknown_field,
+};
 use crate::codec::oxm;
 use crate::codec::reader::Reader;
 use crate::codec::writer::Put;
@@ -148,10 +150,12 @@ fn put(buf: &mut Vec<u8>, set: &SetField) {
     } else {
         head(buf, 33);
         buf.pad(6);
-        let (header, bytes) = header_of(field, mask != field.all_bits());
+        let mask = (mask != field.all_bits()).then_some(mask);
+        let usual = header_of(field, mask.is_some());
+        let (header, bytes, mask) = fitted(field, (value, mask), usual);
         buf.put_u32(header.0);
         buf.put_number(value, bytes);
-        if mask != field.all_bits() {
+        if let Some(mask) = mask {
             buf.put_number(mask, bytes);
         }
     }

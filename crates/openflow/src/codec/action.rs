@@ -472,16 +472,16 @@ fn encode_action_13(
         }
         Action::SetField(SetField { field, value, mask }) => {
             // Nicira's number of the ingress port has 16 bits, by which Open vSwitch names it.
-            let (header, bytes, value) = match (field, PortNo(value as u32).to_v10()) {
+            let (usual, value) = match (field, PortNo(value as u32).to_v10()) {
                 (FieldId::InPort, Some(port)) if mask.is_none() => {
-                    let (header, bytes) = nxm::header_of(field, false);
-                    (header, bytes, port.into())
+                    (nxm::header_of(field, false), port.into())
                 }
                 _ => {
                     let header = OxmHeader::in_version(field, mask.is_some(), version);
-                    (header, usize::from(field.info().bytes), value)
+                    ((header, usize::from(field.info().bytes)), value)
                 }
             };
+            let (header, bytes, mask) = nxm::fitted(field, (value, mask), usual);
             oxm::put_header(buf, header);
             buf.put_number(value, bytes);
             if let Some(mask) = mask {

@@ -5,6 +5,7 @@ use super::buffer::{buffer_from_wire, buffer_to_wire};
 use super::loss::{Encode, EncodeError, Loss};
 use super::oxm::{Unknown, decode_match, encode_match};
 use super::reader::{Reader, Result};
+use super::tlv_table;
 use super::writer::Put;
 use crate::error::{ErrorCode, ErrorKind, ErrorMessage};
 use crate::field::FieldId;
@@ -51,9 +52,15 @@ pub(super) fn encode_hello(buf: &mut Vec<u8>, hello: &Hello) {
 pub(super) fn decode_error(version: Version, r: &mut Reader<'_>) -> Result<ErrorMessage> {
     let (error_type, code) = (r.u16()?, r.u16()?);
     let kind = if error_type == ERROR_EXPERIMENTER && version >= Version::V13 {
-        match (ErrorCode::from_onf_v13(code), r.u32()?) {
-            (Some(code), ErrorCode::ONF) if version == Version::V13 => ErrorKind::Code(code),
-            (_, experimenter) => ErrorKind::Experimenter { exp_type: code, experimenter },
+        let experimenter = r.u32()?;
+        let known = match experimenter {
+            ErrorCode::ONF if version == Version::V13 => ErrorCode::from_onf_v13(code),
+            NICIRA => ErrorCode::from_nicira(code),
+            _ => None,
+        };
+        match known {
+            Some(code) => ErrorKind::Code(code),
+            None => ErrorKind::Experimenter { exp_type: code, experimenter },
         }
     } else if let Some(code) = decode_error_nx(version, (error_type, code), r) {
         ErrorKind::Code(code)
@@ -83,6 +90,11 @@ pub(super) fn encode_error(buf: &mut Vec<u8>, version: Version, error: &ErrorMes
             buf.put_u16(ERROR_EXPERIMENTER);
             buf.put_u16(code.onf_v13().unwrap_or(0));
             buf.put_u32(ErrorCode::ONF);
+        }
+        ErrorKind::Code(code) if version >= Version::V13 && code.nicira().is_some() => {
+            buf.put_u16(ERROR_EXPERIMENTER);
+            buf.put_u16(code.nicira().unwrap_or(0));
+            buf.put_u32(NICIRA);
         }
         ErrorKind::Code(code) if version == Version::V10 && code.nicira_v10().is_some() => {
             let (error_type, code) = code.nicira_v10().unwrap_or_default();
@@ -154,6 +166,9 @@ pub(super) fn nicira_setting(e: &Experimenter) -> Result<Option<Message>> {
             Nicira::FlushZone(r.u16()?)
         }
         21 => Nicira::MonitorCancel(r.u32()?),
+        tlv_table::MOD => Nicira::TlvTableMod(tlv_table::decode_mod(&mut r)?),
+        tlv_table::REQUEST => Nicira::TlvTableRequest,
+        tlv_table::REPLY => Nicira::TlvTableReply(tlv_table::decode_reply(&mut r)?),
         22 => Nicira::MonitorPaused,
         23 => Nicira::MonitorResumed,
         _ => return Ok(None),
@@ -194,6 +209,15 @@ pub(super) fn encode_nicira(buf: &mut Vec<u8>, setting: &Nicira) {
         }
         Nicira::MonitorPaused => buf.put_u32(22),
         Nicira::MonitorResumed => buf.put_u32(23),
+        Nicira::TlvTableMod(change) => {
+            buf.put_u32(tlv_table::MOD);
+            tlv_table::encode_mod(buf, change);
+        }
+        Nicira::TlvTableRequest => buf.put_u32(tlv_table::REQUEST),
+        Nicira::TlvTableReply(reply) => {
+            buf.put_u32(tlv_table::REPLY);
+            tlv_table::encode_reply(buf, reply);
+        }
     }
 }
 

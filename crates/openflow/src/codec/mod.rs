@@ -34,6 +34,7 @@ pub(crate) mod reader;
 mod registers;
 mod switch;
 mod table;
+mod tlv_table;
 pub(crate) mod writer;
 
 pub use crate::ids::NICIRA;

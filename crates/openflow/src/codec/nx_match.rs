@@ -1,6 +1,6 @@
 //! Matches of NXM TLVs (ovs-fields(7)).
 
-use super::nxm::{field_of, header_of, unknown_field};
+use super::nxm::{field_of, fitted, header_of, unknown_field};
 use super::oxm;
 use super::reader::{Reader, Result};
 use super::writer::Put;
@@ -57,7 +57,7 @@ fn decode_tlvs(mut fields: Reader<'_>) -> Result<NxMatch> {
                 .ok_or_else(|| unknown_field(&fields, ErrorCode::BmcBadField, header))?,
         };
         if header.length() != bytes << u32::from(header.has_mask()) {
-            let right = "the field's length, doubled with a mask";
+            let right = super::nxm::length_rule(id);
             return Err(fields.bad_value(ErrorCode::BmcBadLen, "NXM header", header.0, right));
         }
         let mut value = fields.number(bytes)?;
@@ -85,7 +85,7 @@ fn decode_tlvs(mut fields: Reader<'_>) -> Result<NxMatch> {
         }
         let whole = !header.has_mask() || mask & id.all_bits() == id.all_bits();
         if whole {
-            mask = id.all_bits();
+            mask = super::nxm::whole(id, bytes);
         }
         let field = MatchField::masked(id, value & mask, mask)
             .map_err(|e| super::oxm::match_error(&fields, e))?;
@@ -139,11 +139,12 @@ pub(super) fn encode_match(buf: &mut Vec<u8>, matching: &Match, cookie: (u64, u6
             }
             _ => {}
         }
-        let masked = !field.is_exact();
-        let (header, bytes) = header_of(field.id, masked);
+        let mask = (!field.is_exact()).then_some(mask);
+        let usual = header_of(field.id, mask.is_some());
+        let (header, bytes, mask) = fitted(field.id, (value, mask), usual);
         buf.put_u32(header.0);
         buf.put_number(value, bytes);
-        if masked {
+        if let Some(mask) = mask {
             buf.put_number(mask, bytes);
         }
     }

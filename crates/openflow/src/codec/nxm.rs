@@ -121,7 +121,49 @@ pub(crate) fn field_of(header: OxmHeader) -> Option<(FieldId, usize)> {
     NXM.iter()
         .find(|(_, class, number, _)| (*class, *number) == key)
         .map(|(id, _, _, bytes)| (*id, usize::from(*bytes)))
-        .or_else(|| header.field().map(|id| (id, usize::from(id.info().bytes))))
+        .or_else(|| header.field().map(|id| (id, value_bytes(id, header, id.info().bytes.into()))))
+}
+
+/// Bytes of a field's value under a header: `usual`, but for a Geneve option, which has as many as the header says, up to that.
+pub(crate) fn value_bytes(id: FieldId, header: OxmHeader, usual: usize) -> usize {
+    match id.tun_metadata() {
+        Some(_) => (header.length() >> u32::from(header.has_mask())).clamp(1, usual),
+        None => usual,
+    }
+}
+
+/// What is right for a header's length.
+pub(crate) fn length_rule(id: FieldId) -> &'static str {
+    match id.tun_metadata() {
+        Some(_) => "1 to 16 octets, doubled with a mask",
+        None => "the field's length, doubled with a mask",
+    }
+}
+
+/// The mask of a value that has so many bytes and no mask of its own.
+pub(crate) fn whole(id: FieldId, bytes: usize) -> u128 {
+    match id.tun_metadata() {
+        Some(_) => u128::MAX >> (128 - 8 * bytes),
+        None => id.all_bits(),
+    }
+}
+
+/// A field's header and the bytes of its value: those of a Geneve option are as few words of 4 octets as its bits fit in. It
+/// is without a mask if those words' bits are all in the mask.
+pub(crate) fn fitted(
+    id: FieldId,
+    (value, mask): (u128, Option<u128>),
+    (header, bytes): (OxmHeader, usize),
+) -> (OxmHeader, usize, Option<u128>) {
+    if id.tun_metadata().is_none() {
+        return (header, bytes, mask);
+    }
+    let top = 128 - (value | mask.unwrap_or(0)).leading_zeros() as usize;
+    let bytes = top.div_ceil(32).max(1) * 4;
+    let mask = mask.filter(|mask| *mask != whole(id, bytes));
+    let OxmHeader(bits) = header;
+    let length = (bytes << u32::from(mask.is_some())) as u32;
+    (OxmHeader(bits & !0x1ff | u32::from(mask.is_some()) << 8 | length), bytes, mask)
 }
 
 /// The header that NXM has for a field.
@@ -188,16 +230,8 @@ fn name_of(header: OxmHeader) -> &'static str {
     }
     match (header.class(), header.number()) {
         (NXM_CLASS_NX, 30) => "cookie",
-        (NXM_CLASS_NX, 31) => "tun_src",
-        (NXM_CLASS_NX, 32) => "tun_dst",
         (NXM_CLASS_NX, 35) => "dp_hash",
         (NXM_CLASS_NX, 36) => "recirc_id",
-        (NXM_CLASS_NX, 38) => "tun_gbp_id",
-        (NXM_CLASS_NX, 39) => "tun_gbp_flags",
-        (NXM_CLASS_NX, 40..=103) => "a field of tun_metadata",
-        (NXM_CLASS_NX, 104) => "tun_flags",
-        (NXM_CLASS_NX, 109) => "tun_ipv6_src",
-        (NXM_CLASS_NX, 110) => "tun_ipv6_dst",
         (NXM_CLASS_NX, _) => "a field of Open vSwitch's",
         (NXM_CLASS_OF, _) => "a field of OpenFlow 1.0's",
         (OXM_CLASS_BASIC, _) => "a field of OpenFlow's",

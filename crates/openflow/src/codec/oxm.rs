@@ -5,7 +5,7 @@ use super::nxm;
 use super::reader::{DecodeError, DecodeFault, Reader, Result};
 use super::writer::Put;
 use crate::error::ErrorCode;
-use crate::field::{FieldId, ONF, OXM_CLASS_BASIC, OXM_CLASS_EXPERIMENTER, OxmHeader};
+use crate::field::{FieldId, FieldSet, ONF, OXM_CLASS_BASIC, OXM_CLASS_EXPERIMENTER, OxmHeader};
 use crate::flow_match::{Match, MatchError, MatchField};
 use crate::version::Version;
 
@@ -76,15 +76,14 @@ pub(super) fn decode_fields(
 ) -> Result<Match> {
     let mut matching = Match::new();
     // A field under an all-zero mask is as good as absent, yet may not come twice.
-    let mut seen = 0u128;
+    let mut seen = FieldSet::default();
     while !fields.is_empty() {
         let header = self::header(fields)?;
         if let Some((first, count)) = registers(header) {
             for field in decode_registers(fields, header, first, count)? {
-                if seen >> field.id as u8 & 1 == 1 {
+                if !seen.insert(field.id) {
                     return Err(match_error(fields, MatchError::Duplicate { field: field.id }));
                 }
-                seen |= 1 << field.id as u8;
                 matching.set_masked(field.id, field.value, field.mask);
             }
             continue;
@@ -98,13 +97,13 @@ pub(super) fn decode_fields(
             return Err(nxm::unknown_field(fields, ErrorCode::BmcBadField, header));
         };
         let info = id.info();
-        let bytes = usize::from(info.bytes);
+        let bytes = nxm::value_bytes(id, header, info.bytes.into());
         if header.length() != bytes << u32::from(header.has_mask()) {
             return Err(fields.bad_value(
                 ErrorCode::BmcBadLen,
                 "OXM header",
                 header.0,
-                "the field's length, doubled with a mask",
+                nxm::length_rule(id),
             ));
         }
         let value = fields.number(bytes)?;
@@ -116,13 +115,12 @@ pub(super) fn decode_fields(
             }
             MatchField::masked(id, value, mask)
         } else {
-            MatchField::exact(id, value)
+            MatchField::masked(id, value, nxm::whole(id, bytes))
         }
         .map_err(|e| match_error(fields, e))?;
-        if seen >> id as u8 & 1 == 1 {
+        if !seen.insert(id) {
             return Err(match_error(fields, MatchError::Duplicate { field: id }));
         }
-        seen |= 1 << id as u8;
         //= openflow-1.3.5 §7.2.3.6: what a field depends on precedes it.
         matching.check_prerequisites(id).map_err(|e| match_error(fields, e))?;
         matching.set_masked(id, field.value, field.mask);
@@ -200,11 +198,14 @@ pub(super) fn encode_fields(
             loss.leave_out(version, "a later version's field in a match")?;
             continue;
         }
-        let bytes = usize::from(field.id.info().bytes);
-        put_header(buf, OxmHeader::in_version(field.id, !field.is_exact(), version));
+        let mask = (!field.is_exact()).then_some(field.mask);
+        let header = OxmHeader::in_version(field.id, mask.is_some(), version);
+        let usual = (header, usize::from(field.id.info().bytes));
+        let (header, bytes, mask) = nxm::fitted(field.id, (field.value, mask), usual);
+        put_header(buf, header);
         buf.put_number(field.value, bytes);
-        if !field.is_exact() {
-            buf.put_number(field.mask, bytes);
+        if let Some(mask) = mask {
+            buf.put_number(mask, bytes);
         }
     }
     Ok(())

@@ -189,7 +189,7 @@ fn matches_are_refused_with_their_codes() {
     assert_eq!(refused_match("80000005 0000000100"), ErrorCode::BmcBadLen);
     assert_eq!(refused_match("80000108 00000001ffffffff"), ErrorCode::BmcBadMask);
     assert_eq!(refused_match("80005002 0000"), ErrorCode::BmcBadField);
-    assert_eq!(refused_match("00017e04 00000000"), ErrorCode::BmcBadField);
+    assert_eq!(refused_match("00014604 00000000"), ErrorCode::BmcBadField);
     assert_eq!(refused_match("ffff0004 00000000"), ErrorCode::BmcBadField);
     assert_eq!(refused_match("80000004 00000001 80000004 00000001"), ErrorCode::BmcDupField);
     assert_eq!(

@@ -55,16 +55,8 @@ fn begins(key: Piece<'_>, version: Version) -> Option<(&'static str, Version, Be
 }
 
 /// Words of Open vSwitch's extensions.
-const EXTENSIONS: &[&str] = &[
-    "debug_recirc",
-    "debug_slow",
-    "dec_nsh_ttl",
-    "decap",
-    "delete_field",
-    "encap",
-    "sample",
-    "unroll_xlate",
-];
+const EXTENSIONS: &[&str] =
+    &["debug_recirc", "debug_slow", "dec_nsh_ttl", "decap", "encap", "sample", "unroll_xlate"];
 
 const ORDER: &[&str] =
     &["meter", "actions", "clear_actions", "write_actions", "write_metadata", "goto_table"];

@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::piece::{Piece, Result};
-use crate::field::{CT_STATES, FieldId, Form};
+use crate::field::{CT_STATES, FieldId, Form, TUN_FLAGS};
 use crate::ids::{MacAddr, PortNo};
 use crate::softflow::ElementName;
 use std::fmt::{self, Write};
@@ -20,6 +20,7 @@ pub(crate) fn parse(id: FieldId, piece: Piece<'_>, cx: &Context<'_>) -> Result<(
     let named = match (form, mask) {
         (Form::TcpFlags, None) => flags(piece, &TCP_FLAGS, 0xfff)?,
         (Form::CtState, None) => flags(piece, &CT_STATES, all)?,
+        (Form::TunFlags, None) => flags(piece, &TUN_FLAGS, all)?,
         (Form::Fragment, None) => FRAGMENTS
             .iter()
             .find(|(name, ..)| piece.is(name))
@@ -78,6 +79,7 @@ fn one(form: Form, id: FieldId, piece: Piece<'_>, cx: &Context<'_>) -> Result<u1
         | Form::Hex { .. }
         | Form::TcpFlags
         | Form::CtState
+        | Form::TunFlags
         | Form::Fragment
         | Form::PacketType
         | Form::Element => piece.number(id.info().bits.min(64)).map(u128::from),
@@ -109,7 +111,8 @@ fn flags(piece: Piece<'_>, names: &[&str], all: u128) -> Result<Option<(u128, u1
         };
         let end = tail.find(['+', '-', '|']).unwrap_or(tail.len());
         let Some(bit) = bit(&tail[..end]).filter(|_| signed == (sign != '|')) else {
-            let (a, b) = (names[1], names[4]);
+            let at = |place: usize| names[place.min(names.len() - 1)];
+            let (a, b) = (at(1), at(4));
             return Err(piece.expected(format!("flags like `+{a}-{b}`, `{a}|{b}` or a number")));
         };
         mask |= 1 << bit;
@@ -176,11 +179,16 @@ fn mac(piece: Piece<'_>) -> Result<u128> {
 
 /// Prints a value and, unless it has all bits, `/` and the mask.
 pub(crate) fn print(out: &mut dyn Write, id: FieldId, value: u128, mask: u128) -> fmt::Result {
-    let exact = mask == id.all_bits();
+    // All bits of a Geneve option's data are some words of the field.
+    let words = mask.count_ones();
+    let option =
+        id.tun_metadata().is_some() && words.is_multiple_of(32) && words == mask.trailing_ones();
+    let exact = mask == id.all_bits() || option && words > 0;
     let form = id.info().form;
     match form {
         Form::TcpFlags => print_flags(out, &TCP_FLAGS, 0xfff, (value, mask)),
         Form::CtState => print_flags(out, &CT_STATES, id.all_bits(), (value, mask)),
+        Form::TunFlags => print_flags(out, &TUN_FLAGS, id.all_bits(), (value, mask)),
         Form::Fragment => match FRAGMENTS.iter().find(|f| (f.1, f.2) == (value, mask)) {
             Some((name, ..)) => out.write_str(name),
             None => write!(out, "{value:#x}/{mask:#x}"),
@@ -237,6 +245,7 @@ fn print_one(out: &mut dyn Write, form: Form, value: u128) -> fmt::Result {
         | Form::Hex { .. }
         | Form::TcpFlags
         | Form::CtState
+        | Form::TunFlags
         | Form::Fragment
         | Form::Element => {
             write!(out, "{value:#x}")

@@ -146,10 +146,10 @@ impl Flow<'_> {
                 }
                 same()
             }
-            Op::PortLive { field, port } => {
+            Op::PortIs { field, what, port } => {
                 let port = build.then(|| self.simplified(port, state, args));
                 state.write(*field, Known::nothing(1));
-                port.map(|port| Op::PortLive { field: *field, port })
+                port.map(|port| Op::PortIs { field: *field, what: *what, port })
             }
             Op::Resubmit { keep } | Op::Recirculate { keep } => {
                 let mut next = State::received(program);

@@ -3,7 +3,7 @@
 use interp::{Caller, Color, Externs, Packet, Punt, Sink};
 use ir::testing::Rng;
 use ir::{
-    Bits, CounterId, DigestId, EntryId, GroupId, MeterId, Pipeline, Program, PuntReason,
+    Bits, CounterId, DigestId, EntryId, GroupId, MeterId, Pipeline, PortIs, Program, PuntReason,
     RegisterId, TableId, Verdict,
 };
 use std::collections::BTreeMap;
@@ -214,8 +214,11 @@ pub(crate) struct Outside<'a> {
 }
 
 impl Externs for Outside<'_> {
-    fn port_live(&self, port: u32) -> bool {
-        port != self.plain.dead_port
+    fn port_is(&self, what: PortIs, port: u32) -> bool {
+        match what {
+            PortIs::Live => port != self.plain.dead_port,
+            PortIs::Tunnel => port == super::run::TUNNEL_PORT,
+        }
     }
 
     fn count_table(&mut self, table: TableId, hit: bool) {

@@ -13,7 +13,8 @@ use datapath::validate::{FullCopy, full_copies};
 use datapath::{Forward, Scratch};
 use interp::{Color, Externs, Input, Machine, Start};
 use ir::{
-    Bits, CounterId, DropReason, EntryId, MeterId, Pipeline, RegisterId, TableId, Update, Verdict,
+    Bits, CounterId, DropReason, EntryId, MeterId, Pipeline, PortIs, RegisterId, TableId, Update,
+    Verdict,
 };
 use smallvec::SmallVec;
 use state::counters::{CounterArena, WorkerCounters};
@@ -26,6 +27,8 @@ use std::sync::Arc;
 pub(crate) const IDS_MAX: u32 = 4096;
 /// The port that is down.
 pub(crate) const DEAD_PORT: u32 = 1;
+/// The port whose frames begin with a descriptor.
+pub(crate) const TUNNEL_PORT: u32 = 2;
 /// Bytes in front of a packet, as a port leaves them.
 const HEADROOM: usize = 128;
 /// Time between bursts.
@@ -153,8 +156,11 @@ impl Chance for Seeds {
 }
 
 impl Externs for Live<'_> {
-    fn port_live(&self, port: u32) -> bool {
-        port != DEAD_PORT
+    fn port_is(&self, what: PortIs, port: u32) -> bool {
+        match what {
+            PortIs::Live => port != DEAD_PORT,
+            PortIs::Tunnel => port == TUNNEL_PORT,
+        }
     }
 
     fn count_table(&mut self, table: TableId, hit: bool) {
@@ -251,7 +257,11 @@ impl Lane {
             stats: Stats::default(),
             bails: BTreeMap::new(),
             called: Called::new(),
-            ports: abi::Live::all_but([DEAD_PORT]),
+            ports: {
+                let ports = abi::Live::all_but([DEAD_PORT]);
+                ports.set_tunnel(TUNNEL_PORT, true);
+                ports
+            },
         }
     }
 

@@ -321,7 +321,8 @@ impl Shaped {
                 (vec![("port", 32)], vec![Op::OnCopy { body }])
             }
             11 => {
-                let live = Op::PortLive { field: meta(n.live), port: p(0) };
+                let what = r.pick(&PortIs::ALL);
+                let live = Op::PortIs { field: meta(n.live), what, port: p(0) };
                 let to = Op::Assign(meta(n.port), p(0));
                 (vec![("port", 32)], vec![live, when(Expr::meta(n.live), vec![to], vec![])])
             }

@@ -406,7 +406,7 @@ impl Walk<'_, '_> {
             Op::Assign(to, _) | Op::AssignSlice(to, ..) | Op::CopyVarbit { to, .. } => {
                 field(facts, to);
             }
-            Op::PortLive { field: to, .. }
+            Op::PortIs { field: to, .. }
             | Op::RegisterRead { field: to, .. }
             | Op::Random { field: to, .. }
             | Op::PayloadSum { field: to }

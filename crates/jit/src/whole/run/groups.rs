@@ -7,7 +7,7 @@ use super::super::layout::at;
 use super::super::state::Copy;
 use super::{End, LIVENESS_STEPS_MAX, Run};
 use interp::limits::{COPIES_MAX, GROUP_DEPTH_MAX};
-use ir::{Bucket, DropReason, Group, GroupId, GroupKind};
+use ir::{Bucket, DropReason, Group, GroupId, GroupKind, PortIs};
 use smallvec::SmallVec;
 
 impl<'a> Run<'a> {
@@ -112,7 +112,7 @@ impl<'a> Run<'a> {
         };
         match (bucket.watch_port, bucket.watch_group) {
             (None, None) => true,
-            (Some(port), _) if self.externs.port_live(port) => true,
+            (Some(port), _) if self.externs.port_is(PortIs::Live, port) => true,
             (_, Some(id)) => group_live(id),
             (Some(_), None) => false,
         }

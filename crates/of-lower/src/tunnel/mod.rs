@@ -1,0 +1,244 @@
+//! Tunnel ports: the descriptor that frames come with from there, and that they get on their way there ([`contract::tunnel`]).
+//!
+//! A program for tunnel ports has two headers of a descriptor's form. The parser reads `tun_in` of a packet that came in by such a
+//! port, keeps what match fields have of it, and goes on behind it; it is never emitted. An output asks whether its port is a tunnel
+//! port ([`ir::PortIs::Tunnel`]), and if so puts `tun_out` in front of that copy. So which ports are tunnel ports changes no
+//! program; only the first of them does, and the map of Geneve options.
+//!
+//! Example: with option 0 in the map, `set_field:7->tun_id,set_field:1->tun_metadata0,output:5` sends, where port 5 is a tunnel port,
+//! a descriptor with `id` 7, `present` 1 and the option's data 1, then the frame.
+
+use crate::headers::Headers;
+use contract::tunnel::{self as descriptor, OptionMap};
+use ir::builder::Builder;
+use ir::program::intrinsic;
+use ir::{
+    BinaryOp, Bits, Expr, FieldRef, HeaderId, MetaId, Op, ParserOp, ParserStateId, PortIs, Select,
+    SelectCase, Transition,
+};
+use openflow::{FieldId, Match};
+use std::sync::Arc;
+
+/// Fields of a descriptor that are match fields.
+const FIELDS: [(&str, FieldId); 8] = {
+    use FieldId::*;
+    [
+        ("flags", TunFlags),
+        ("gbp_id", TunGbpId),
+        ("gbp_flags", TunGbpFlags),
+        ("src", TunSrc),
+        ("dst", TunDst),
+        ("id", TunnelId),
+        ("ipv6_src", TunIpv6Src),
+        ("ipv6_dst", TunIpv6Dst),
+    ]
+};
+
+/// An option that has a field: its number, its metadata, its data in both headers.
+#[derive(Clone, Debug)]
+struct OptionField {
+    index: u8,
+    meta: MetaId,
+    at: [FieldRef; 2],
+    bits: u32,
+}
+
+/// What a program has for tunnel ports.
+#[derive(Clone, Debug)]
+pub struct TunnelHeaders {
+    /// As packets come in, and as they leave.
+    headers: [HeaderId; 2],
+    map: Arc<OptionMap>,
+    options: Vec<OptionField>,
+    /// The map's number in both headers.
+    number: [FieldRef; 2],
+    /// Which options there are, in both headers, and the metadata for it.
+    present_at: [FieldRef; 2],
+    present: MetaId,
+    /// Fields in both headers, in the order of [`FIELDS`].
+    fields: [[FieldRef; 2]; FIELDS.len()],
+    /// The descriptor was read: a packet that is parsed again has none any more.
+    taken: MetaId,
+    /// The port of an output is a tunnel port.
+    to: MetaId,
+}
+
+impl TunnelHeaders {
+    /// Declares headers and metadata. `tun_out` is emitted in front of all others.
+    pub(crate) fn declare(b: &mut Builder, map: &Arc<OptionMap>) -> TunnelHeaders {
+        let name = |index: u8| format!("metadata{index}");
+        let options: Vec<(String, u32)> =
+            map.options().iter().map(|o| (name(o.index), 8 * u32::from(o.len))).collect();
+        let fixed = descriptor::FIELDS.into_iter().chain([descriptor::PRESENT]);
+        let options = options.iter().map(|(name, bits)| (name.as_str(), *bits));
+        let all: Vec<(&str, u32)> = fixed.chain(options).collect();
+        let ty = b.header_type("tunnel", &all);
+        let headers = [b.header("tun_in", ty), b.header("tun_out", ty)];
+        b.emit(headers[1]);
+        let at = |b: &Builder, name: &str| headers.map(|h| FieldRef::Header(h, b.field(h, name)));
+        let mut fields = [[FieldRef::Meta(intrinsic::IN_PORT); 2]; FIELDS.len()];
+        for (place, (name, _)) in fields.iter_mut().zip(FIELDS) {
+            *place = at(b, name);
+        }
+        let options = map.options().iter().map(|option| OptionField {
+            index: option.index,
+            meta: b.meta(&format!("of.tun_metadata{}", option.index), 128),
+            at: at(b, &name(option.index)),
+            bits: 8 * u32::from(option.len),
+        });
+        TunnelHeaders {
+            headers,
+            map: map.clone(),
+            options: options.collect(),
+            number: at(b, "map"),
+            present_at: at(b, descriptor::PRESENT.0),
+            present: b.meta("of.tun_present", 64),
+            fields,
+            taken: b.meta("of.tun_taken", 1),
+            to: b.meta("of.tun_to", 1),
+        }
+    }
+
+    fn option(&self, id: FieldId) -> Option<&OptionField> {
+        let index = id.tun_metadata()?;
+        self.options.iter().find(|option| option.index == index)
+    }
+
+    /// The value of an option's field.
+    pub(crate) fn read(&self, id: FieldId) -> Option<Expr> {
+        self.option(id).map(|option| Expr::meta(option.meta))
+    }
+
+    /// Writes an option's field; the packet has the option from there on.
+    pub(crate) fn write(&self, id: FieldId, value: Expr) -> Vec<Op> {
+        let Some(option) = self.option(id) else { return Vec::new() };
+        let value = value.cast(option.bits).cast(128);
+        let bit = Expr::int(1 << option.index, 64);
+        let present = Expr::binary(BinaryOp::Or, Expr::meta(self.present), bit);
+        let set = |meta, value| Op::Assign(FieldRef::Meta(meta), value);
+        vec![set(option.meta, value), set(self.present, present)]
+    }
+
+    /// The packet has an option no more.
+    pub(crate) fn delete(&self, id: FieldId) -> Vec<Op> {
+        let Some(option) = self.option(id) else { return Vec::new() };
+        let others = Expr::int(u128::from(!(1u64 << option.index)), 64);
+        let present = Expr::binary(BinaryOp::And, Expr::meta(self.present), others);
+        let set = |meta, value| Op::Assign(FieldRef::Meta(meta), value);
+        vec![set(option.meta, Expr::int(0, 128)), set(self.present, present)]
+    }
+
+    /// What a packet keeps where all other metadata becomes zero.
+    pub(crate) fn kept(&self, h: &Headers) -> Vec<MetaId> {
+        let fields = FIELDS.into_iter().filter_map(|(_, id)| h.meta_of(id));
+        let options = self.options.iter().map(|option| option.meta);
+        fields.chain(options).chain([self.present, self.taken]).collect()
+    }
+
+    /// Octets of the packet as it came in, without a descriptor.
+    pub(crate) fn packet_length(&self) -> Expr {
+        let none = Box::new(Expr::int(0, 32));
+        let less =
+            Expr::Mux(Box::new(Expr::meta(self.taken)), Box::new(self.descriptor_len()), none);
+        Expr::binary(BinaryOp::Sub, Expr::meta(intrinsic::PACKET_LENGTH), less)
+    }
+
+    /// What a descriptor makes a packet longer by, in octets.
+    fn descriptor_len(&self) -> Expr {
+        Expr::int(self.map.descriptor_len() as u128, 32)
+    }
+}
+
+/// The first state: a descriptor, if the packet came in by a tunnel port, and then `frame`, which is the first
+/// state otherwise.
+pub(crate) fn start(b: &mut Builder, h: &Headers, start: ParserStateId, frame: ParserStateId) {
+    let Some(t) = &h.tunnels else { return };
+    let exact =
+        |value: u128, width| Select::Masked(Bits::from_u128(value, width), Bits::ones(width));
+    let case = |patterns: Vec<Select>, next| SelectCase { patterns, next: Transition::State(next) };
+    let tunnel = b.state("tunnel");
+    let from = u128::from(descriptor::IN_PORT >> 16);
+    let keys = vec![Expr::meta(intrinsic::IN_PORT).slice(31, 16), Expr::meta(t.taken)];
+    let cases =
+        vec![case(vec![exact(from, 16), exact(0, 1)], tunnel), case(vec![Select::Any; 2], frame)];
+    b.set_state(start, Vec::new(), Transition::Select { keys, cases });
+
+    let [header, _] = t.headers;
+    let assign = |meta, value| ParserOp::Assign(FieldRef::Meta(meta), value);
+    let mut ops = vec![
+        ParserOp::Extract { header, varbit: None },
+        assign(t.taken, Expr::bool(true)),
+        assign(h.in_port_changed, Expr::int(descriptor::IN_PORT.into(), 32)),
+        assign(t.present, Expr::Field(t.present_at[0])),
+    ];
+    for (at, (_, id)) in t.fields.iter().zip(FIELDS) {
+        ops.extend(h.meta_of(id).map(|meta| assign(meta, Expr::Field(at[0]))));
+    }
+    let of_option = |option: &OptionField| assign(option.meta, Expr::Field(option.at[0]).cast(128));
+    ops.extend(t.options.iter().map(of_option));
+    // What was laid out by another map is not read: the frame behind it begins elsewhere.
+    let cases = vec![
+        case(vec![exact(t.map.number.into(), 16)], frame),
+        SelectCase { patterns: vec![Select::Any], next: Transition::Accept },
+    ];
+    b.set_state(tunnel, ops, Transition::Select { keys: vec![Expr::Field(t.number[0])], cases });
+}
+
+/// Sends the packet as it is to a port, with a descriptor in front of it if that is a tunnel port.
+pub(crate) fn output(h: &Headers, to: Expr) -> Vec<Op> {
+    let Some(t) = &h.tunnels else { return vec![Op::Output { port: to }] };
+    let [_, header] = t.headers;
+    let set = |at: FieldRef, value| Op::Assign(at, value);
+    let mut then = vec![
+        Op::SetValid(header),
+        set(t.number[1], Expr::int(t.map.number.into(), 16)),
+        set(t.present_at[1], Expr::meta(t.present)),
+    ];
+    for (at, (_, id)) in t.fields.iter().zip(FIELDS) {
+        then.extend(h.meta_of(id).map(|meta| set(at[1], Expr::meta(meta))));
+    }
+    let of_option =
+        |option: &OptionField| set(option.at[1], Expr::meta(option.meta).cast(option.bits));
+    then.extend(t.options.iter().map(of_option));
+    then.push(Op::Output { port: to.clone() });
+    then.push(Op::SetInvalid(header));
+    let or_else = vec![Op::Output { port: to.clone() }];
+    vec![asks(t, to), Op::If { condition: Expr::meta(t.to), then, or_else }]
+}
+
+fn asks(t: &TunnelHeaders, port: Expr) -> Op {
+    Op::PortIs { field: FieldRef::Meta(t.to), what: PortIs::Tunnel, port }
+}
+
+/// What is sent to a port from here on has so many bytes at most, those of a descriptor not counted.
+pub(crate) fn truncate(h: &Headers, to: Expr, bytes: Expr) -> Vec<Op> {
+    let Some(t) = &h.tunnels else { return vec![Op::Truncate { length: bytes }] };
+    let more = Expr::Mux(
+        Box::new(Expr::meta(t.to)),
+        Box::new(t.descriptor_len()),
+        Box::new(Expr::int(0, 32)),
+    );
+    let length = Expr::binary(BinaryOp::Add, bytes, more);
+    vec![asks(t, to), Op::Truncate { length }]
+}
+
+/// The descriptor of a packet that the control side has come in by a tunnel port, by what is known of it.
+pub fn descriptor(map: &OptionMap, fields: &Match) -> Vec<u8> {
+    let value = |id: FieldId| fields.get(id).map_or(0, |field| field.value);
+    let mut bytes = Vec::with_capacity(map.descriptor_len());
+    let mut put = |value: u128, bits: u32| {
+        bytes.extend_from_slice(&value.to_be_bytes()[16 - bits as usize / 8..]);
+    };
+    for (name, bits) in descriptor::FIELDS {
+        let known = FIELDS.iter().find(|(known, _)| *known == name);
+        let number = if name == "map" { map.number.into() } else { 0 };
+        put(known.map_or(number, |(_, id)| value(*id)), bits);
+    }
+    let has = |index: u8| fields.has(FieldId::tun_metadata_of(index));
+    let present = map.options().iter().filter(|option| has(option.index));
+    put(present.fold(0, |all, option| all | 1 << option.index), descriptor::PRESENT.1);
+    for option in map.options() {
+        put(value(FieldId::tun_metadata_of(option.index)), 8 * u32::from(option.len));
+    }
+    bytes
+}
