@@ -33,6 +33,7 @@ pub(super) static DELETE_FIELD: Row = Row {
     encode: Some(|buf, action, _| {
         let Action::DeleteField(field) = action else { foreign(action) };
         head(buf, 50);
+        buf.pad(6);
         buf.put_u32(header_of(*field, false).0.0);
         Ok(())
     }),
@@ -45,6 +46,7 @@ pub(super) static DELETE_FIELD: Row = Row {
 };
 
 fn decode(r: &mut Reader<'_>) -> super::row::Decoded<FieldId> {
+    r.skip(6)?;
     let header = oxm::header(r)?;
     let Some((field, _)) = field_of(header) else {
         return Err(unknown_field(r, ErrorCode::BacBadSetType, header));
