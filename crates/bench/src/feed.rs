@@ -71,6 +71,7 @@ pub(super) fn port(name: &str, trace: Arc<Trace>) -> std::io::Result<(Box<dyn Po
         mtu: 1500,
         curr_speed_kbps: 10_000_000,
         carries_offload: true,
+        described: false,
         rx_queues: 1,
         warnings: Vec::new(),
     };

@@ -14,6 +14,7 @@
 //! Checked by: `switch`'s `tests/capture.rs`; `lab/capture`, with tcpdump.
 
 use crate::engine::{Forward, Scratch};
+use crate::ports::PortShared;
 use crate::sink::Notified;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use interp::{Color, Externs, Input, NullExterns, Start};
@@ -237,6 +238,10 @@ pub(crate) struct Watch {
 /// Frames of a burst before it ran.
 pub(crate) struct Before {
     port: u32,
+    /// What it is to the pipeline.
+    in_port: u32,
+    /// Octets in front of its frames.
+    descriptor: usize,
     frames: Vec<Vec<u8>>,
     fates: Vec<Fate>,
     /// By tap: its entries, and what their counters said.
@@ -294,11 +299,11 @@ impl Watch {
     pub(crate) fn before(
         &mut self,
         frames: &[Frame],
-        port: u32,
+        from: &PortShared,
         counters: &WorkerCounters,
     ) -> Option<Before> {
         self.taps.retain(|tap| !tap.over.load(Relaxed));
-        if !self.taps.iter().any(|tap| tap.wants(Way::In, port)) {
+        if !self.taps.iter().any(|tap| tap.wants(Way::In, from.number)) {
             return None;
         }
         let hits = self.taps.iter().map(|tap| {
@@ -308,7 +313,9 @@ impl Watch {
             Some((entries, count))
         });
         Some(Before {
-            port,
+            port: from.number,
+            in_port: from.ingress(),
+            descriptor: from.descriptor() as usize,
             hits: hits.collect(),
             frames: frames.iter().map(|frame| frame.data().to_vec()).collect(),
             fates: vec![Fate::default(); frames.len()],
@@ -350,8 +357,12 @@ impl Watch {
                     }
                     if may_look {
                         self.looked_for.1 += 1;
-                        let input =
-                            Input { bytes, in_port: before.port, now_ns, start: Start::Pipeline };
+                        let input = Input {
+                            bytes,
+                            in_port: before.in_port,
+                            now_ns,
+                            start: Start::Pipeline,
+                        };
                         forward.run(&mut self.scratch, input, &mut look, &mut Nowhere);
                     }
                 }
@@ -363,6 +374,7 @@ impl Watch {
                     continue;
                 }
                 left -= 1;
+                let bytes = &bytes[before.descriptor.min(bytes.len())..];
                 tap.put(Record {
                     ns: now_ns,
                     port: before.port,
@@ -378,14 +390,16 @@ impl Watch {
     }
 
     /// A frame that came in by port `from` is about to go out.
-    pub(crate) fn out(&self, port: u32, frame: &Frame, from: u32, now_ns: u64) {
+    pub(crate) fn out(&self, to: &PortShared, frame: &Frame, from: u32, now_ns: u64) {
+        let port = to.number;
+        let bytes = &frame.data()[(to.descriptor() as usize).min(frame.len())..];
         for tap in self.taps.iter().filter(|tap| tap.wants(Way::Out, port)) {
             let record = Record {
                 ns: now_ns,
                 port,
                 way: Way::Out,
-                bytes: tap.keep(frame.data()),
-                len: frame.len(),
+                bytes: tap.keep(bytes),
+                len: bytes.len(),
                 fate: Fate::default(),
                 from: Some(from),
                 hits: SmallVec::new(),

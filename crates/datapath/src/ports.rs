@@ -174,6 +174,8 @@ pub struct PortShared {
     /// Its name.
     pub name: String,
     flags: AtomicU32,
+    /// Octets of the descriptor that its frames begin with; 0 if they do not.
+    descriptor: AtomicU32,
     /// For the control side; workers are given theirs.
     queues: Mutex<Option<Arc<Queues>>>,
     policer: RwLock<Option<Arc<Policer>>>,
@@ -191,6 +193,7 @@ impl PortShared {
             number,
             name: name.to_string(),
             flags: AtomicU32::new(flags),
+            descriptor: AtomicU32::new(0),
             queues: Mutex::new(None),
             policer: RwLock::new(None),
             cells: (0..workers).map(|_| CachePadded::new(PortCell::default())).collect(),
@@ -215,6 +218,33 @@ impl PortShared {
         if bits & (PortFlags::UP | PortFlags::HELD | PortFlags::TUNNEL) != 0 {
             let tables = self.live.lock().unwrap_or_else(PoisonError::into_inner);
             tables.iter().for_each(|live| self.tell(live, true));
+        }
+    }
+
+    /// Its frames begin with a descriptor of so many octets, or with none (0); the control side alone calls it.
+    pub fn set_descriptor(&self, octets: u32) {
+        self.descriptor.store(octets, Ordering::Relaxed);
+        self.set_flag(PortFlags::TUNNEL, octets > 0);
+    }
+
+    /// Octets of the descriptor that its frames begin with.
+    #[inline]
+    pub fn descriptor(&self) -> u32 {
+        self.descriptor.load(Ordering::Relaxed)
+    }
+
+    /// Octets of so many frames that have so many with their descriptors.
+    #[inline]
+    pub(crate) fn octets(&self, frames: usize, octets: usize) -> u64 {
+        (octets as u64).saturating_sub(frames as u64 * u64::from(self.descriptor()))
+    }
+
+    /// What `std.in_port` is for packets of this port: its number, marked if they begin with a descriptor.
+    #[inline]
+    pub fn ingress(&self) -> u32 {
+        match self.flags().has(PortFlags::TUNNEL) {
+            true => self.number ^ contract::tunnel::IN_PORT,
+            false => self.number,
         }
     }
 

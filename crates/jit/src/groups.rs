@@ -18,8 +18,8 @@ use crate::stops::Origin;
 use crate::unit::{GROUP_DEPTH_MAX, NO_ACTION};
 use crate::value::{Base, Val, load_words};
 use abi::groups::{
-    GROUP_HASH, HASHED_MAX, LIVE_PORTS, LOG_BITS, LOG_PLACES, bucket, chunk, crc_of_zeros, crcs,
-    draws, kind,
+    GROUP_HASH, HASHED_MAX, LIVE_PORTS, LOG_BITS, LOG_PLACES, NO_PORT, bucket, chunk, crc_of_zeros,
+    crcs, draws, kind,
 };
 use abi::{COUNTED, COUNTED_MAX, offset};
 use cranelift_codegen::ir::{Block, InstBuilder, JumpTableData, Value, condcodes::IntCC, types};

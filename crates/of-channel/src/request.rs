@@ -62,7 +62,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 let text = format!("{} from a slave controller", message.type_name());
                 self.refuse(bytes, ErrorCode::BrcIsSlave, &text);
             }
-            Message::Nicira(setting) => self.set_nicira(setting, bytes),
+            Message::Nicira(setting) => self.set_nicira(xid, setting, bytes),
             Message::BundleControl(request) => self.control_bundle(version, xid, &request, bytes),
             Message::BundleAdd(request) => {
                 if let Err((code, text)) = self.bundles.add(version, xid, &request) {
@@ -195,7 +195,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Sets something of Nicira's extensions. NXM is read whatever the format is set to.
-    fn set_nicira(&mut self, setting: Nicira, bytes: &[u8]) {
+    fn set_nicira(&mut self, xid: Xid, setting: Nicira, bytes: &[u8]) {
         match setting {
             Nicira::FlowFormat(0 | 2) => {}
             Nicira::PacketInFormat(format @ (0 | 2)) => self.packet_in2 = format == 2,
@@ -204,6 +204,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Nicira::FlushZone(zone) => {
                 let gone = self.shared.agent().flush_zone(zone);
                 tracing::debug!(zone, gone, "connections are forgotten");
+            }
+            Nicira::TlvTableMod(request) => {
+                let done = self.shared.agent().change_options(&request);
+                if let Err(refusal) = done {
+                    self.refuse(bytes, refusal.code(), &refusal.to_string());
+                }
+            }
+            Nicira::TlvTableRequest => {
+                let reply = self.shared.agent().options();
+                self.reply(xid, &Message::Nicira(Nicira::TlvTableReply(reply)), bytes);
+            }
+            Nicira::TlvTableReply(_) => {
+                let text = "only switches tell which options have fields";
+                self.refuse(bytes, ErrorCode::BrcBadExpType, text);
             }
             Nicira::MonitorCancel(id) => {
                 let cancel = FlowMonitorRequest {
@@ -398,7 +412,7 @@ fn changes_state(message: &Message) -> bool {
         | Message::TableMod(_)
         | Message::BundleControl(_)
         | Message::BundleAdd(_)
-        | Message::Nicira(Nicira::FlushZone(_)) => true,
+        | Message::Nicira(Nicira::FlushZone(_) | Nicira::TlvTableMod(_)) => true,
         Message::MultipartRequest(request) => {
             matches!(&request.body, MultipartRequestBody::TableFeatures(t) if !t.is_empty())
         }

@@ -33,6 +33,7 @@ use crate::table_config::TableConfigs;
 use crate::table_limits::TableLimit;
 use crate::transaction::{Change, Transaction};
 use crate::trigger::Triggers;
+use crate::tunnels::Tunnels;
 use crate::vlans::Vlans;
 use of_lower::Layout;
 use openflow::{
@@ -118,6 +119,7 @@ impl Agent {
             groups: GroupTable::default(),
             meters: MeterTable::default(),
             ports: Ports::default(),
+            tunnels: Tunnels::default(),
         };
         let mut agent = Agent {
             stage: Stage::new(layout.clone(), admission, switch.forgotten().clone()),
@@ -140,8 +142,12 @@ impl Agent {
         while agent.env.switch.try_port_event().is_some() {}
         for view in agent.env.switch.ports() {
             agent.stores.ports.add(view.number);
+            if view.info.described {
+                agent.stores.tunnels.see_port();
+            }
         }
         agent.transaction(None).set_flood_groups()?;
+        agent.follow_tunnels()?;
         Ok(agent)
     }
 

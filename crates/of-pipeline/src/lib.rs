@@ -89,6 +89,7 @@ mod table_features;
 pub mod table_limits;
 mod transaction;
 mod trigger;
+pub mod tunnels;
 mod users;
 pub mod validate;
 pub mod vlans;

@@ -35,6 +35,12 @@ impl Agent {
             PortReason::Delete => self.stores.ports.remove(view.number),
             PortReason::Modify => false,
         };
+        if view.info.described && reason == PortReason::Add {
+            self.stores.tunnels.see_port();
+            if let Err(refusal) = self.follow_tunnels() {
+                tracing::error!(port = view.number, %refusal, "the program cannot serve tunnel ports");
+            }
+        }
         if changed && let Err(refusal) = self.transaction(None).set_flood_groups() {
             tracing::error!(port = view.number, %refusal, "flooding does not follow the ports");
         }

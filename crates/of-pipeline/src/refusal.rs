@@ -94,6 +94,42 @@ refusals! {
     /// A multipart request in several messages.
     MultipartMore => BrcMultipartBufferOverflow,
         "a multipart request in several messages is not gathered; send it in one (OFPBRC_MULTIPART_BUFFER_OVERFLOW)";
+    /// A field of a Geneve option that is not in the map.
+    NoOption { /// Which.
+        field: FieldId } => FmfcInvalidTlvField,
+        "{field} stands for no Geneve option; map one to it first (NXFMFC_INVALID_TLV_FIELD)";
+    /// An option cannot have this value.
+    OptionValue { /// Which.
+        field: FieldId, /// The value.
+        value: u128, /// What it has.
+        len: u8 } => BmcBadValue,
+        "field {field} cannot be {value:#x}: its option has {len} octets (OFPBMC_BAD_VALUE)";
+    /// A map's field that does not exist.
+    OptionIndex { /// Its number.
+        index: u16 } => TtmfcBadFieldIdx,
+        "there is no field tun_metadata{index}; 0 to 63 are right (NXTTMFC_BAD_FIELD_IDX)";
+    /// An option of a length that no field has.
+    OptionLength { /// Octets.
+        len: u8, /// What there may be.
+        max: u8 } => TtmfcBadOptLen,
+        "an option of {len} octets has no field here; multiples of 4 up to {max} are right (NXTTMFC_BAD_OPT_LEN)";
+    /// A field that has an option.
+    OptionMapped { /// Its number.
+        index: u16 } => TtmfcAlreadyMapped,
+        "tun_metadata{index} has an option; delete that first (NXTTMFC_ALREADY_MAPPED)";
+    /// An option that has a field.
+    OptionTwice { /// Its class.
+        class: u16, /// Its type.
+        kind: u8 } => TtmfcDupEntry,
+        "the option of class {class:#x} and type {kind:#x} has a field already (NXTTMFC_DUP_ENTRY)";
+    /// Options of too many octets.
+    OptionSpace { /// What there may be.
+        max: usize } => TtmfcTableFull,
+        "all options together have at most {max} octets; delete one first (NXTTMFC_TABLE_FULL)";
+    /// An option that something uses.
+    OptionUsed { /// Its field.
+        field: FieldId } => TtmfcInvalidTlvDel,
+        "{field} is used by a flow entry or a group; delete that first (NXTTMFC_INVALID_TLV_DEL)";
     /// What should resume a packet is none of ours.
     Continuation => BrcBadLen,
         "the continuation is none that this switch gave; send back the packet-in's own (OFPBRC_BAD_LEN)";

@@ -14,6 +14,7 @@ use crate::ports::Ports;
 use crate::refusal::Refusal;
 use crate::synchronised::Synchronised;
 use crate::table_config::TableConfigs;
+use crate::tunnels::Tunnels;
 use crate::validate::Rules;
 use of_lower::Call;
 
@@ -27,6 +28,7 @@ pub(crate) struct Stores {
     pub(crate) groups: GroupTable,
     pub(crate) meters: MeterTable,
     pub(crate) ports: Ports,
+    pub(crate) tunnels: Tunnels,
 }
 
 /// An entry that is to be in a table.

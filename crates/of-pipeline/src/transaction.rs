@@ -66,7 +66,8 @@ impl Change {
 impl Transaction<'_> {
     /// Does what a request asks for, or nothing of it.
     #[inline]
-    pub(crate) fn apply(&mut self, change: Change) -> Result<(), Refusal> {
+    pub(crate) fn apply(&mut self, mut change: Change) -> Result<(), Refusal> {
+        self.stores.tunnels.check(&mut change)?;
         self.open_rooms(&change);
         let done = match change {
             Change::Flow(request) => self.flow_mod(request),

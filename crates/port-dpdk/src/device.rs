@@ -101,6 +101,7 @@ impl Dpdk {
             },
             carries_offload: setup.can & (sys::CAN_CSUM | sys::CAN_TSO)
                 == sys::CAN_CSUM | sys::CAN_TSO,
+            described: false,
             rx_queues: setup.rx_queues.into(),
             warnings,
         };

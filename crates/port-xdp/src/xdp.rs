@@ -156,6 +156,7 @@ impl Xdp {
             mtu: link.mtu,
             curr_speed_kbps: port::link::speed_kbps(&watcher, name).unwrap_or(0),
             carries_offload: false,
+            described: false,
             rx_queues: queues.len(),
             warnings: Vec::new(),
         };

@@ -27,6 +27,8 @@ pub struct PortInfo {
     /// Whether partial checksums and GSO frames leave this port as they are. If not, its transmit
     /// queues complete them in software.
     pub carries_offload: bool,
+    /// Its frames begin with a descriptor (`contract::tunnel`), as those of tunnel ports do.
+    pub described: bool,
     /// How many receive queues [`Port::rx_queue`] gives, at least 1.
     pub rx_queues: usize,
     /// What a user should know at start, one sentence each, with the remedy.

@@ -18,6 +18,7 @@ use port::{Port, RxQueue, TxQueue};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Switch {
     /// Adds a port, under this number or the least free one, and opens its queues, which are spread
@@ -97,6 +98,7 @@ impl Switch {
             changed_ns: now_ns,
             transitions: 0,
             held: false,
+            descriptor: self.inner.descriptor.load(Ordering::Relaxed),
         };
         slot.set_flags(now_ns);
         let view = slot.view();
@@ -110,6 +112,16 @@ impl Switch {
         drop(slots);
         self.inner.signals.monitor.ring();
         Ok(number)
+    }
+
+    /// Frames of tunnel ports begin with a descriptor of so many octets, those of ports that are added later, too.
+    pub fn set_descriptor(&self, octets: u32) {
+        let mut slots = self.inner.slots();
+        self.inner.descriptor.store(octets, Ordering::Relaxed);
+        for slot in slots.iter_mut().filter(|slot| slot.port.info().described) {
+            slot.descriptor = octets;
+            slot.shared.set_descriptor(octets);
+        }
     }
 
     /// Whether its workers poll without ever sleeping; by default they sleep when all is silent.

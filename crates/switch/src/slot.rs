@@ -119,6 +119,8 @@ pub(crate) struct Slot {
     pub(crate) changed_ns: u64,
     pub(crate) transitions: u64,
     pub(crate) held: bool,
+    /// Octets of its frames' descriptors, if it is a tunnel port.
+    pub(crate) descriptor: u32,
 }
 
 impl Slot {
@@ -142,6 +144,10 @@ impl Slot {
         let is_up = self.link.is_up() && !self.config.down;
         if std::mem::replace(&mut self.was_up, is_up) != is_up {
             (self.changed_ns, self.transitions) = (now_ns, self.transitions + 1);
+        }
+        let descriptor = if self.port.info().described { self.descriptor } else { 0 };
+        if self.shared.descriptor() != descriptor {
+            self.shared.set_descriptor(descriptor);
         }
         self.shared.set_flag(PortFlags::UP, is_up);
         self.shared.set_flag(PortFlags::NO_RECEIVE, self.config.no_receive || self.config.down);

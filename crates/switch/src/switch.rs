@@ -39,7 +39,7 @@ use ir::{Pipeline, Program, Update};
 use state::counters::CounterArena;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
@@ -131,6 +131,8 @@ pub(crate) struct Inner {
     epoch: Instant,
     control: Mutex<Control>,
     slots: Mutex<Vec<Slot>>,
+    /// Octets of the descriptors of tunnel ports' frames.
+    pub(crate) descriptor: AtomicU32,
     ports: Mutex<Arc<PortTable>>,
     pub(crate) publisher: Arc<Publisher>,
     pub(crate) workers: Vec<Handle>,
@@ -409,6 +411,7 @@ impl Switch {
                 retired: Vec::new(),
                 traffic: Traffic::new(epoch),
             }),
+            descriptor: AtomicU32::new(0),
             slots: Mutex::new(Vec::new()),
             ports: Mutex::new(Arc::new(PortTable::default())),
             publisher,

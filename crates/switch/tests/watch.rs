@@ -86,6 +86,7 @@ fn block(switch: &Switch) -> Sender<()> {
         mtu: 1500,
         curr_speed_kbps: 0,
         carries_offload: false,
+        described: false,
         rx_queues: 1,
         warnings: Vec::new(),
     };

@@ -191,7 +191,7 @@ impl Run {
             let Some(bytes) = packet.received() else { continue };
             some = true;
             let csum = csums.get(at).copied().unwrap_or_default();
-            let received = Received { bytes, in_port: from.number, csum };
+            let received = Received { bytes, in_port: from.ingress(), csum };
             let answers = self.scratch.code.said(at);
             let prior = Prior { counted, answers: &answers, reason: self.count_fallback(why) };
             let mut result =

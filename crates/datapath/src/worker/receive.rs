@@ -212,7 +212,7 @@ impl Queue {
         if !beyond.is_empty() {
             let (n, bytes) = (beyond.len(), beyond.frames().iter().map(Frame::len).sum::<usize>());
             let cell = self.port.cell(run.index);
-            cell.count_rx(n as u64, bytes as u64);
+            cell.count_rx(n as u64, self.port.octets(n, bytes));
             cell.count_drop(DropReason::Policed, n as u64);
             run.refuse(&beyond, &self.port, DropReason::Policed, now_ns);
             beyond.drain().for_each(|frame| tx.pool.give(frame));
@@ -234,7 +234,7 @@ impl Queue {
             State::Retry(_) | State::Ended => return (0, false),
         }
         let Buffers { frames, borrowed, .. } = buffers;
-        borrowed.set_in_port(self.port.number);
+        borrowed.set_in_port(self.port.ingress());
         let result = self.queue.rx_borrowed(borrowed, frames, &mut tx.pool);
         let state = match &result {
             Ok(_) => State::Open,
@@ -267,12 +267,12 @@ impl Queue {
         let cell = port.cell(run.index);
         let refuses = port.flags().has(PortFlags::NO_RECEIVE);
         if !borrowed.is_empty() && !refuses && run.takes_borrowed(n) {
-            cell.count_rx(n as u64, borrowed.sizes().bytes.into());
+            cell.count_rx(n as u64, port.octets(n, borrowed.sizes().bytes as usize));
             return (n, run.run_borrowed(buffers, port, tx, now_ns));
         }
         borrowed.become_frames(frames);
         let bytes: usize = frames.frames().iter().map(Frame::len).sum();
-        cell.count_rx(n as u64, bytes as u64);
+        cell.count_rx(n as u64, port.octets(n, bytes));
         if refuses {
             cell.count_drop(DropReason::PortNoReceive, n as u64);
             run.refuse(frames, port, DropReason::PortNoReceive, now_ns);

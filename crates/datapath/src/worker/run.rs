@@ -128,7 +128,7 @@ impl Run {
         }
         outcomes.extend(borrowed.outcomes().copied());
         borrowed.become_frames(frames);
-        frames.frames_mut().iter_mut().for_each(|frame| frame.rx_port = from.number);
+        frames.frames_mut().iter_mut().for_each(|frame| frame.rx_port = from.ingress());
         self.conclude(frames, (outcomes, dealt), from, None, tx, now_ns);
         outcomes.clear();
         false
@@ -147,7 +147,7 @@ impl Run {
         tx.hand_over_batches();
         let before = match self.watch.is_off() {
             true => None,
-            false => self.watch.before(burst.frames(), from.number, &self.counters),
+            false => self.watch.before(burst.frames(), from, &self.counters),
         };
         let mut csums: SmallVec<[Csum; BURST_MAX]> = SmallVec::new();
         let mut marks: SmallVec<[Mark; BURST_MAX]> = SmallVec::new();
@@ -163,11 +163,12 @@ impl Run {
         let mut packets: SmallVec<[abi::Packet<'_>; BURST_MAX]> = SmallVec::new();
         // Nobody looks at what becomes of them.
         let mut at_rest = before.is_none() && picked.is_none() && self.watch.is_off();
+        let in_port = from.ingress();
         packets.extend(burst.frames_mut().iter_mut().map(|frame| {
-            frame.rx_port = from.number;
+            frame.rx_port = in_port;
             at_rest &= !matches!(frame.offload.csum, Csum::Partial { .. });
             let (buffer, start, len) = frame.parts_mut();
-            abi::Packet::new(buffer, start, len, from.number)
+            abi::Packet::new(buffer, start, len, in_port)
         }));
         // Who looks at frames sees what is held back of each.
         let seen = before.is_some() || picked.is_some() || !self.watch.is_off();
@@ -193,7 +194,7 @@ impl Run {
                 copies: full_copies(outcome, copies, (buffer, start, len)),
                 answers,
             };
-            sampler.take(picked, &held.forward, from.number, now_ns, done);
+            sampler.take(picked, &held.forward, in_port, now_ns, done);
         }
         self.conclude(burst, (outcomes, 0), from, before, tx, now_ns);
         outcomes.clear();
@@ -210,7 +211,7 @@ impl Run {
         if self.watch.is_off() {
             return;
         }
-        let before = self.watch.before(burst.frames(), from.number, &self.counters);
+        let before = self.watch.before(burst.frames(), from, &self.counters);
         let held = self.version.get();
         if let Some(mut before) = before {
             let dropped = smallvec::smallvec![(reason.word(), None)];
@@ -320,7 +321,7 @@ impl Run {
     /// A burst of this port is about to run: its messages may be held back, if the limit refuses the port. While no packet has a
     /// message, nobody asks the limit.
     fn begin_messages(&mut self, may: bool, from: &PortShared, now_ns: u64) {
-        self.held.begin(may && self.tells && self.punts.refuses(from.number, now_ns));
+        self.held.begin(may && self.tells && self.punts.refuses(from.ingress(), now_ns));
     }
 
     /// It has run: what was held back is counted, and frames of which nothing is left are to be dropped for that.
@@ -334,7 +335,7 @@ impl Run {
     /// Lets frames go whose messages the limit holds back.
     fn hold_back(&self, packets: &mut [abi::Packet<'_>], from: &PortShared, now_ns: u64) {
         let code = &self.scratch.code;
-        self.count_held(hold_back(code, packets, &self.punts, from.number, now_ns), from);
+        self.count_held(hold_back(code, packets, &self.punts, from.ingress(), now_ns), from);
     }
 
     fn count_held(&self, held: HeldBack, from: &PortShared) {

@@ -134,7 +134,7 @@ impl Transmit {
         let out = |outgoing: OutputCopy, pool: &mut Pool| match queues.get(outgoing.port) {
             Some(tx) => {
                 if looks {
-                    watch.out(outgoing.port, &outgoing.frame, from.number, now_ns);
+                    watch.out(&tx.shared, &outgoing.frame, from.number, now_ns);
                 }
                 let sent = match &mut tx.shaper {
                     None => tx.queue.tx_owned(outgoing.frame, pool),

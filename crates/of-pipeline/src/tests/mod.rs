@@ -28,6 +28,7 @@ mod softflow;
 mod subroutines;
 mod synchronised;
 mod triggers;
+mod tunnels;
 mod validate;
 mod vlans;
 mod vswitch_rules;

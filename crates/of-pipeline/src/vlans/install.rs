@@ -187,7 +187,21 @@ impl Agent {
     }
 
     fn wanted_extras(&self) -> Extras {
-        extras(&self.vlans.config, &self.stores.ports, self.stores.tables.first_egress)
+        Extras {
+            tunnels: self.stores.tunnels.wanted(),
+            ..extras(&self.vlans.config, &self.stores.ports, self.stores.tables.first_egress)
+        }
+    }
+
+    /// The program has for tunnel ports what there is to be.
+    pub(crate) fn follow_tunnels(&mut self) -> Result<(), Refusal> {
+        match self.vlans.extras.tunnels == self.stores.tunnels.wanted() {
+            true => return Ok(()),
+            false => self.set_program()?,
+        }
+        let octets = self.stores.tunnels.wanted().map_or(0, |map| map.descriptor_len());
+        self.env.switch.set_descriptor(octets as u32);
+        Ok(())
     }
 
     fn follow_normal_config(&mut self) -> Result<(), Refusal> {

@@ -83,6 +83,7 @@ pub(super) fn extras(config: &NormalConfig, ports: &Ports, first_egress: Option<
         flood_vlans: config.flood_vlans.clone(),
         forwards_bpdu: config.forwards_bpdu,
         bonds: config.bonding(),
+        tunnels: None,
     }
 }
 

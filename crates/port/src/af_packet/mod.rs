@@ -77,6 +77,7 @@ impl AfPacket {
             mtu: link.mtu,
             curr_speed_kbps: speed_kbps(&watcher, name).unwrap_or(0),
             carries_offload: true,
+            described: false,
             rx_queues: 1,
             warnings: Vec::new(),
         };

@@ -42,6 +42,8 @@ pub struct Config {
     pub speed_kbps: u32,
     /// Bytes of a frame that may leave, at least: those of an Ethernet header, unless the frames are none.
     pub shortest: usize,
+    /// Frames begin with a descriptor, as those of a tunnel port do.
+    pub described: bool,
 }
 
 impl Default for Config {
@@ -53,6 +55,7 @@ impl Default for Config {
             rx_queues: 1,
             speed_kbps: 10_000_000,
             shortest: gso::ETH_LEN,
+            described: false,
         }
     }
 }
@@ -187,6 +190,7 @@ impl Memory {
             mtu: link.config.mtu,
             curr_speed_kbps: link.config.speed_kbps,
             carries_offload: link.config.carries_offload,
+            described: link.config.described,
             rx_queues,
             warnings: Vec::new(),
         };

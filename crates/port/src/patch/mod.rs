@@ -146,6 +146,7 @@ impl Panel {
             mtu: MTU,
             curr_speed_kbps: 0,
             carries_offload: true,
+            described: false,
             rx_queues: workers,
             warnings: Vec::new(),
         };

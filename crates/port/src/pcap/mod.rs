@@ -95,6 +95,7 @@ impl Pcap {
             mtu: 65_535,
             curr_speed_kbps: 0,
             carries_offload: false,
+            described: false,
             rx_queues: 1,
             warnings,
         };
