@@ -6,10 +6,12 @@ mod flows;
 #[allow(unreachable_pub)]
 mod support;
 
+use contract::tunnel::OptionMap;
 use flows::{Flows, frames};
 use ir::testing::Rng;
 use jit::Cache;
-use support::{Both, Tally, Way, part, parts, unit};
+use openflow::{FieldId, Match};
+use support::{Both, TUNNEL_PORTS, Tally, Way, part, parts, unit};
 
 /// Frames, some of them damaged, each with a port.
 fn packets(rng: &mut Rng, all: &[Vec<u8>], n: usize, damage: usize) -> Vec<(u32, Vec<u8>)> {
@@ -157,6 +159,9 @@ const MATCHES: &[&str] = &[
     "mpls,mpls_bos=1",
     "dl_type=0x88e7",
     "metadata=0x5/0xf",
+    "tun_id=0x7",
+    "tun_metadata0=0x2",
+    "tun_src=10.0.0.0/8",
 ];
 
 const ACTIONS: &[&str] = &[
@@ -194,13 +199,36 @@ const ACTIONS: &[&str] = &[
     "set_field:8->icmpv4_type",
     "set_field:fe80::2->nd_target",
     "set_field:0x7->tunnel_id",
+    "set_field:10.0.0.9->tun_dst",
+    "set_field:0x2->tun_metadata0",
+    "delete_field:tun_metadata0",
     "set_queue:3",
     "group:1",
     "normal",
 ];
 
-fn random_flows(rng: &mut Rng) -> Flows {
-    let mut flows = Flows::new(4);
+/// A packet of a tunnel port as it comes from there: with a descriptor, mostly a whole one of the right map.
+fn tunnelled(rng: &mut Rng, (port, bytes): (u32, Vec<u8>)) -> (u32, Vec<u8>) {
+    if !TUNNEL_PORTS.contains(&port) {
+        return (port, bytes);
+    }
+    let map = OptionMap::new(1, &[(0, 0x102, 0x80, 4)]).unwrap();
+    let fields = Match::new()
+        .with(FieldId::TunnelId, rng.below(9) as u128)
+        .with(FieldId::TunSrc, 0x0a00_0001)
+        .with(FieldId::TunMetadata0, rng.below(3) as u128);
+    let mut all = of_lower::tunnel::descriptor(&map, &fields);
+    all.extend(bytes);
+    match rng.below(20) {
+        0 => all[1] ^= 1,
+        1 => all.truncate(rng.below(all.len())),
+        _ => {}
+    }
+    (port ^ contract::tunnel::IN_PORT, all)
+}
+
+fn random_flows(rng: &mut Rng, tunnels: bool) -> Flows {
+    let mut flows = if tunnels { Flows::for_tunnels(4) } else { Flows::new(4) };
     flows.drop_fragments(rng.one_in(3));
     flows.station(0, 0x0200_0000_0002, 2);
     let kinds: Vec<&str> = (0..2 + rng.below(6)).map(|_| rng.pick(ACTIONS)).collect();
@@ -253,8 +281,12 @@ fn random(seeds: std::ops::Range<u64>) -> Tally {
     let mut total = Tally::default();
     for seed in seeds {
         let mut rng = Rng::new(seed ^ 0x0f10);
-        let flows = random_flows(&mut rng);
-        let packets = packets(&mut rng, &all, 64, 4);
+        let tunnels = seed % 2 == 1;
+        let flows = random_flows(&mut rng, tunnels);
+        let mut packets = packets(&mut rng, &all, 64, 4);
+        if tunnels {
+            packets = packets.into_iter().map(|packet| tunnelled(&mut rng, packet)).collect();
+        }
         let whole = parts() == 1 && seed % 8 == 0;
         let tally = check(&flows, &packets, &mut cache, &format!("seed {seed}"), whole);
         total.add(tally);

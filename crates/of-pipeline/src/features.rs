@@ -60,8 +60,10 @@ pub(crate) fn switch(
 /// What a table can do.
 pub(crate) fn table(version: Version, table: u8, configs: &TableConfigs) -> TableFeatures {
     // Matches have the parts of what is several fields; actions have all of it, too.
-    let written = || FIELDS.iter().filter(|f| f.since <= version && f.settable);
-    let known = || FIELDS.iter().filter(|f| f.since <= version && !f.id.is_composite());
+    // Which options have fields is another question (`NXT_TLV_TABLE_REQUEST`).
+    let all = || FIELDS.iter().filter(|f| f.since <= version && f.id.tun_metadata().is_none());
+    let written = || all().filter(|f| f.settable);
+    let known = || all().filter(|f| !f.id.is_composite());
     let header = |id, mask| OxmHeader::in_version(id, mask, version);
     //= openflow-1.5.1 §5.12: goto leads from ingress to ingress tables, from egress to egress tables.
     let next: Vec<TableId> = configs

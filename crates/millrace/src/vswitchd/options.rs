@@ -46,6 +46,9 @@ pub(crate) struct VswitchdOptions {
     /// Taken and without effect: nothing is confined
     #[arg(long, hide = true)]
     no_self_confinement: bool,
+    /// Taken and without effect: there is no datapath in the kernel to leave out
+    #[arg(long, hide = true)]
+    disable_system: bool,
     /// Worker threads, which all bridges share
     #[arg(long, value_name = "N", default_value_t = 1)]
     workers: u16,

@@ -1,6 +1,8 @@
 //! OpenFlow pipelines from flow and group lines, without a switch around them.
 
+use contract::tunnel::OptionMap;
 use ir::{Bits, Bucket, CounterId, Entry, EntryId, Group, GroupId, GroupKind, Pipeline, Update};
+use of_lower::normal::config::Extras;
 use of_lower::{
     Context, Interner, Layout, ProgramConfig, lower_bucket, lower_instructions, lower_match,
     no_elements,
@@ -20,8 +22,18 @@ pub(crate) struct Flows {
 impl Flows {
     /// The program with so many tables; ALL and FLOOD lead to ports 1 to 3.
     pub(crate) fn new(tables: u8) -> Flows {
+        Flows::with(tables, &Extras::default())
+    }
+
+    /// The same for tunnel ports, whose descriptors have option 0.
+    pub(crate) fn for_tunnels(tables: u8) -> Flows {
+        let map = OptionMap::new(1, &[(0, 0x102, 0x80, 4)]).unwrap();
+        Flows::with(tables, &Extras { tunnels: Some(Arc::new(map)), ..Extras::default() })
+    }
+
+    fn with(tables: u8, extras: &Extras) -> Flows {
         let config = ProgramConfig { tables, table_capacity: 4096, normal_capacity: 64 };
-        let (program, layout) = of_lower::program(&config);
+        let (program, layout) = of_lower::program_of(&config, extras);
         let layout = Arc::new(layout);
         let pipeline = Pipeline::new(Arc::new(program)).unwrap();
         let interner = Interner::new(layout.clone());
