@@ -1,6 +1,6 @@
-//! Octet for octet against Open vSwitch's answers, which `conformance/tunnels` has recorded.
+//! Octet for octet against the answers of Open vSwitch and of Linux's VXLAN device, which `conformance/tunnels` has recorded.
 //!
-//! What differs, and why:
+//! What differs from Open vSwitch, and why:
 //! - The UDP source port is a hash of our own, so that the checksum differs with it.
 //! - ERSPAN III bears the time. Packets that may be fragmented have identifications, in place of 0.
 //! - ECT(1) outside makes ECT(1) of ECT(0) inside, as RFC 6040 §4.2 and Linux have it. Open vSwitch leaves ECT(0).
@@ -123,11 +123,28 @@ fn mask(frame: &mut [u8], config: &Config) {
 
 #[test]
 fn sends_what_open_vswitch_sends() {
+    let compared = sends(lines("out").map(|(line, words)| {
+        let [spec, sets, inner, expected] = words[..] else { panic!("line {line}") };
+        (line, spec, sets, inner, expected)
+    }));
+    assert!(compared > 200, "{compared}");
+}
+
+#[test]
+fn sends_what_linux_sends() {
+    let compared = sends(lines("kernel-out").map(|(line, words)| {
+        let [spec, inner, expected] = words[..] else { panic!("line {line}") };
+        (line, spec, "", inner, expected)
+    }));
+    assert!(compared > 30, "{compared}");
+}
+
+/// Compares lines: port, fields that are set, inner frame, outer frame.
+fn sends<'a>(lines: impl Iterator<Item = (usize, &'a str, &'a str, &'a str, &'a str)>) -> usize {
     let map = map();
     let mut ports: Vec<(&str, Outgoing)> = Vec::new();
     let mut compared = 0;
-    for (line, words) in lines("out") {
-        let [spec, sets, inner, expected] = words[..] else { panic!("line {line}") };
+    for (line, spec, sets, inner, expected) in lines {
         if ports.last().is_none_or(|(last, _)| *last != spec) {
             ports.push((spec, Outgoing::new(config(spec))));
         }
@@ -160,7 +177,39 @@ fn sends_what_open_vswitch_sends() {
             assert_eq!(port.write(&packet, &path, &mut room[..short]), Err(Refused::NoRoom));
         }
     }
-    assert!(compared > 200, "{compared}");
+    compared
+}
+
+/// A VXLAN device of Linux takes what a port with the same options takes.
+#[test]
+fn takes_what_linux_takes() {
+    let mut taken = 0;
+    for (line, words) in lines("kernel-in") {
+        let [spec, outer, expected] = words[..] else { panic!("line {line}") };
+        let config = config(spec);
+        let mut table = Table::default();
+        table.add(&config, config.clone()).unwrap();
+        let outer = bytes(outer);
+        let packet = &outer[14..];
+        let ours = match Received::read(packet, &table, false) {
+            Ok(Some(received)) if received.local.to_string() != "10.1.1.77" => {
+                let mut inner = packet[received.inner.clone()].to_vec();
+                let tos = match outer[12] {
+                    8 => packet[1],
+                    _ => packet[0] << 4 | packet[1] >> 4,
+                };
+                let port = table.find(&received).ok_or(Refused::NoPort);
+                let suits = port.and_then(|config| received.suits(config));
+                suits.and_then(|()| decapsulate(tos, &mut inner)).map(|()| inner)
+            }
+            Ok(_) => Err(Refused::NoPort),
+            Err(reason) => Err(reason),
+        };
+        let expected = (expected != "-").then(|| bytes(expected));
+        assert_eq!(ours.as_ref().ok(), expected.as_ref(), "line {line} {spec}: {ours:?}");
+        taken += u32::from(expected.is_some());
+    }
+    assert!(taken > 20, "{taken}");
 }
 
 /// The frame with its tunnel port's number, key and option in its addresses, as the flow entries of the answers do.
