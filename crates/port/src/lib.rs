@@ -33,6 +33,7 @@ pub mod gso;
 mod intake;
 pub mod kind;
 pub mod link;
+pub mod local;
 pub mod marks;
 pub mod memory;
 pub mod offload;

@@ -175,6 +175,12 @@ pub trait Port: Send {
     /// Opens receive queue `queue`, counting from 0, below [`PortInfo::rx_queues`]; each once.
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error>;
 
+    /// The worker that must serve this receive queue, if it may not be any: its frames come from that worker itself.
+    fn worker_of(&self, queue: usize) -> Option<usize> {
+        let _ = queue;
+        None
+    }
+
     /// Opens a transmit queue: one for each worker.
     fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error>;
 
