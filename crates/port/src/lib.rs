@@ -47,6 +47,7 @@ pub mod recorder;
 pub mod spec;
 mod sys;
 pub mod tap;
+pub mod terminal;
 mod util;
 
 pub use burst::{BURST_MAX, Burst};

@@ -239,7 +239,7 @@ pub trait RxQueue: Send {
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 
     /// Of a queue whose frames come from the same worker that serves it, and from nowhere else: whether some wait. A worker
-    /// does not sleep on such a queue, nor while some do.
+    /// does not sleep while some do; it sleeps on its [`fd`](RxQueue::fd), if it has one, which tells when some may have come.
     fn local(&self) -> Option<bool> {
         None
     }

@@ -57,12 +57,22 @@ pub struct Packet<'a> {
 impl<'a> Packet<'a> {
     /// Takes off a descriptor that is laid out by this map.
     pub fn read(frame: &'a [u8], map: &'a OptionMap) -> Result<Packet<'a>, Refused> {
-        let fields = Fields::read(frame).ok_or(Refused::Descriptor)?;
+        let (descriptor, inner) =
+            frame.split_at_checked(map.descriptor_len()).ok_or(Refused::Descriptor)?;
+        Packet::of(descriptor, inner, map)
+    }
+
+    /// The same, of a descriptor and a frame that lie apart.
+    pub fn of(
+        descriptor: &'a [u8],
+        inner: &'a [u8],
+        map: &'a OptionMap,
+    ) -> Result<Packet<'a>, Refused> {
+        let fields = Fields::read(descriptor).ok_or(Refused::Descriptor)?;
         if fields.map != map.number {
             return Err(Refused::StaleMap);
         }
-        let (options, inner) =
-            frame[LEN..].split_at_checked(map.len()).ok_or(Refused::Descriptor)?;
+        let options = &descriptor[LEN..];
         if inner.len() < ETHERNET {
             return Err(Refused::TooShort);
         }

@@ -1,6 +1,7 @@
 //! Tunnel ports: Geneve, VXLAN, GRE and ERSPAN over IPv4 and IPv6.
 //!
-//! A tunnel port takes the outer headers off a frame and puts a descriptor in their place
+//! The ports are opened at a [`Hub`]; their [kinds](kinds) find it in the environment. Below that:
+//! a tunnel port takes the outer headers off a frame and puts a descriptor in their place
 //! ([`contract::tunnel`]), and the other way round. In: options of a port ([`Config`]), a descriptor with an inner frame, or
 //! a packet from the underlay. Out: the octets of outer headers ([`headers::Outgoing`]), or what a packet carries
 //! ([`parse::Received`]) and whose it is ([`table::Table`]).
@@ -16,10 +17,13 @@
 pub mod config;
 pub mod descriptor;
 pub mod headers;
+pub mod hub;
 pub mod inner;
+pub mod kinds;
 pub mod parse;
 pub mod refused;
 pub mod table;
+pub mod underlay;
 
 #[doc(hidden)]
 pub mod fuzz;
@@ -28,4 +32,6 @@ pub mod fuzz;
 mod tests;
 
 pub use config::{Config, ConfigError, Given, Inherit, Kind};
+pub use hub::Hub;
 pub use refused::Refused;
+pub use underlay::Underlay;

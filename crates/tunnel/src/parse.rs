@@ -353,6 +353,11 @@ impl Received {
         }
     }
 
+    /// The outer TOS or traffic class.
+    pub fn tos(&self) -> u8 {
+        self.fields.tos
+    }
+
     /// Whether it has nothing that a port with this configuration, which it was found to be for, does not know.
     pub fn suits(&self, config: &Config) -> Result<(), Refused> {
         match self.gbp && !config.gbp {

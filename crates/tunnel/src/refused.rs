@@ -64,6 +64,7 @@ reasons! {
     Loop = "loop", "The frame had gone through 64 tunnel ports.";
     QueueFull = "queue_full", "The next port held as many frames as it may.";
     NoDevice = "no_device", "The underlay's device is not a port here, and the kernel's sockets are not open.";
+    PortDown = "port_down", "The tunnel port was down.";
     KernelSocket = "kernel_socket", "The kernel refused the packet.";
 }
 

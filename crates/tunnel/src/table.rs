@@ -150,6 +150,11 @@ impl<V> Table<V> {
         self.ports.is_empty()
     }
 
+    /// Whether there are ports of GRE or ERSPAN.
+    pub fn takes_gre(&self) -> bool {
+        self.has_gre
+    }
+
     /// The UDP ports that are looked at, with their kinds.
     pub fn udp_ports(&self) -> impl Iterator<Item = (u16, Kind)> {
         self.udp.iter().map(|(port, kind)| (*port, *kind))
