@@ -77,6 +77,10 @@ impl<W: Around> Port for W {
         Ok(self.around_rx(rx))
     }
 
+    fn worker_of(&self, queue: usize) -> Option<usize> {
+        self.inner().worker_of(queue)
+    }
+
     fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error> {
         let tx = self.inner_mut().tx_queue()?;
         Ok(self.around_tx(tx))

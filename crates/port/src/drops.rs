@@ -44,6 +44,7 @@ reasons! {
     RxCorrupt "rx_corrupt" "The frame's descriptor or file record was damaged.";
     InjectedLoss "injected_loss" "The fault injector dropped the frame.";
     PatchLoop "patch_loop" "The frame had gone through 64 patch ports: bridges form a circle.";
+    TunnelRefused "tunnel_refused" "The tunnel port could not send the frame; its refusals say why.";
 }
 
 impl fmt::Display for DropReason {

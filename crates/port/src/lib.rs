@@ -33,6 +33,7 @@ pub mod gso;
 mod intake;
 pub mod kind;
 pub mod link;
+pub mod local;
 pub mod marks;
 pub mod memory;
 pub mod offload;
@@ -46,6 +47,7 @@ pub mod recorder;
 pub mod spec;
 mod sys;
 pub mod tap;
+pub mod terminal;
 mod util;
 
 pub use burst::{BURST_MAX, Burst};

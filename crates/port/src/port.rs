@@ -177,6 +177,12 @@ pub trait Port: Send {
     /// Opens receive queue `queue`, counting from 0, below [`PortInfo::rx_queues`]; each once.
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error>;
 
+    /// The worker that must serve this receive queue, if it may not be any: its frames come from that worker itself.
+    fn worker_of(&self, queue: usize) -> Option<usize> {
+        let _ = queue;
+        None
+    }
+
     /// Opens a transmit queue: one for each worker.
     fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error>;
 
@@ -235,7 +241,7 @@ pub trait RxQueue: Send {
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 
     /// Of a queue whose frames come from the same worker that serves it, and from nowhere else: whether some wait. A worker
-    /// does not sleep on such a queue, nor while some do.
+    /// does not sleep while some do; it sleeps on its [`fd`](RxQueue::fd), if it has one, which tells when some may have come.
     fn local(&self) -> Option<bool> {
         None
     }

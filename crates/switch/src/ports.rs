@@ -80,7 +80,11 @@ impl Switch {
         let mut rx: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
         for queue in 0..queues {
             // Spread single-queue ports over the workers, and a port's queues from there on.
-            let asked = places.iter().rfind(|(q, _)| *q == queue).map(|(_, worker)| *worker);
+            let given = places.iter().rfind(|(q, _)| *q == queue).map(|(_, worker)| *worker);
+            let asked = port.worker_of(queue).or(given);
+            if let Some(worker) = asked.filter(|worker| *worker >= workers) {
+                return Err(PortError::NoWorker { worker, workers });
+            }
             let worker = asked.unwrap_or((slots.len() + queue) % workers);
             rx[worker].push(port.rx_queue(queue)?);
         }

@@ -146,8 +146,8 @@ impl Receive {
         let mut until_ns: Option<u64> = None;
         for queue in self.queues.iter().filter(|_| self.enabled) {
             let at = match (queue.state, queue.queue.fd()) {
-                _ if queue.local && queue.queue.local() == Some(false) => continue,
-                _ if queue.local => now_ns,
+                (_, None) if queue.local && queue.queue.local() == Some(false) => continue,
+                _ if queue.local && queue.queue.local() == Some(true) => now_ns,
                 (State::Ended, _) => continue,
                 (State::Retry(at), _) => at,
                 (State::Open, None) => now_ns.saturating_add(POLL_INTERVAL_NS),

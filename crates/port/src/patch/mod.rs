@@ -1,107 +1,56 @@
 //! Patch ports: two ports of switches that share their workers, as if a cable joined them.
 //!
 //! A port is opened at a [`Panel`] under its name and its peer's. Two that name each other are joined; until then, and
-//! while either is down, there is no carrier. Each worker has a queue of its own for each direction: what a switch sends
-//! there, the same worker takes for the other switch in the next turn. So a patch port costs no system call, no lock that
-//! anybody waits for, and no copy; frames that are still their driver's stay where they lie ([`Batch`]).
+//! while either is down, there is no carrier. Each worker has a [queue to itself](crate::local) for each direction.
 //!
-//! Frames that go round in circles over patch ports are dropped after [`HOPS_MAX`] hops: a frame that came out of a patch
-//! port has made one hop more than the burst that it was sent with. The worker tells the queue when that burst is done
-//! ([`RxQueue::done`]), and gives what it has dealt to ports before and behind it. A frame that has waited in an egress
-//! queue or for another packet begins anew.
-//!
-//! Invariants: a queue never holds more than [`FRAMES_MAX`] frames, or a batch above; one that finds it full is counted
-//! at the port that it was to leave by. What is left in a queue when its reader goes is counted as
-//! [`KernelStats::tx_dropped`] of that port.
-//! Cost: a lock, which nobody holds, for each burst; for a frame, two moves of it, or of its token.
+//! Invariants: a frame that finds the queue full is counted at the port that it was to leave by. What is left in a queue when
+//! its reader goes is counted as [`KernelStats::tx_dropped`] of that port.
 //! Checked by: the tests below; between switches by `datapath/tests/lanes.rs`.
 
 mod kind;
 
 pub use kind::KIND;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::local::{Hops, Receiver, Sender, Wire};
 use crate::{
-    Batch, BorrowedBurst, Burst, DropReason, Error, Frame, KernelStats, LinkState, Pool, Port,
-    PortInfo, RxError, RxQueue, TxQueue, TxReport, gso,
+    Batch, DropReason, Error, Frame, KernelStats, LinkState, Pool, Port, PortInfo, RxQueue,
+    TxQueue, TxReport, gso,
 };
 
-/// Patch ports in a row that a frame goes through, at most.
-pub const HOPS_MAX: u8 = 64;
-/// Frames that wait in a direction of a worker's queue, at most.
-pub const FRAMES_MAX: usize = 4096;
+pub use crate::local::{FRAMES_MAX, HOPS_MAX};
+
 /// The payload of the longest frames: no patch port is the reason that one is too long.
 const MTU: u32 = 65_535;
-/// Free lists of a queue that are kept.
-const SPARE_MAX: usize = 8;
 
 /// Where patch ports of switches on the same workers meet. Clones are the same one.
 #[derive(Clone)]
 pub struct Panel(Arc<Inner>);
 
 struct Inner {
-    /// Of each worker: hops that the burst at hand has made.
-    hops: Vec<Arc<AtomicU8>>,
+    hops: Hops,
     cables: Mutex<HashMap<(String, String), Weak<Cable>>>,
 }
 
 /// Both directions between two ports: from the first, in the order of their names, and from the second.
 struct Cable {
-    wires: Vec<[Wire; 2]>,
+    wires: Vec<[Arc<Wire>; 2]>,
     /// Bits of [`OPEN`] and [`WANTED`], those of the second end two places higher.
     state: AtomicU8,
     /// Readable once there is something new for an end's control side.
     news: [OwnedFd; 2],
-    /// Frames that were sent from an end and had no reader any more.
-    lost: [AtomicU64; 2],
 }
 
 const OPEN: u8 = 1;
 const WANTED: u8 = 2;
 /// Both ends are there, and wanted up.
 const JOINED: u8 = 0b1111;
-
-/// A worker's queue in one direction.
-#[derive(Default)]
-struct Wire {
-    waiting: Mutex<Waiting>,
-    frames: AtomicUsize,
-}
-
-#[derive(Default)]
-struct Waiting {
-    parcels: VecDeque<Parcel>,
-    /// Empty, to be filled again.
-    batches: Vec<Batch>,
-    lists: Vec<Vec<Frame>>,
-}
-
-/// Frames that were sent one behind the other.
-struct Parcel {
-    /// What they have made, this one included.
-    hops: u8,
-    of: Content,
-}
-
-enum Content {
-    Frames(Vec<Frame>),
-    Batch(Batch),
-}
-
-impl Content {
-    fn len(&self) -> usize {
-        match self {
-            Content::Frames(frames) => frames.len(),
-            Content::Batch(batch) => batch.len(),
-        }
-    }
-}
 
 /// What is guarded is valid after each step.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -111,8 +60,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Panel {
     /// For switches on so many workers.
     pub fn new(workers: usize) -> Panel {
-        let hops = (0..workers.max(1)).map(|_| Arc::default()).collect();
-        Panel(Arc::new(Inner { hops, cables: Mutex::default() }))
+        Panel(Arc::new(Inner { hops: Hops::new(workers), cables: Mutex::default() }))
+    }
+
+    /// The hops of bursts on its workers, for other ports that lead from switch to switch.
+    pub fn hops(&self) -> Hops {
+        self.0.hops.clone()
     }
 
     /// Opens the end `name` of a cable whose other end is `peer`. Each end is there once.
@@ -129,7 +82,7 @@ impl Panel {
         let cable = match cables.get(&key).and_then(Weak::upgrade) {
             Some(cable) => cable,
             None => {
-                let cable = Arc::new(Cable::new(name, self.0.hops.len())?);
+                let cable = Arc::new(Cable::new(name, self.0.hops.workers())?);
                 cables.insert(key, Arc::downgrade(&cable));
                 cable
             }
@@ -138,7 +91,7 @@ impl Panel {
             return Err(Error::Busy { name: name.to_owned(), what: "the patch port of this name" });
         }
         cable.set(end, OPEN | WANTED, true);
-        let workers = self.0.hops.len();
+        let workers = self.0.hops.workers();
         let info = PortInfo {
             name: name.to_owned(),
             kind: KIND.word,
@@ -165,7 +118,6 @@ impl Cable {
             wires: (0..workers).map(|_| Default::default()).collect(),
             state: AtomicU8::new(0),
             news: [news()?, news()?],
-            lost: Default::default(),
         })
     }
 
@@ -226,34 +178,29 @@ impl Port for Patch {
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         self.info.check_rx_queue(queue, self.opened.get(queue) == Some(&true))?;
         self.opened[queue] = true;
-        let (cable, hops) = (self.cable.clone(), self.panel.hops[queue].clone());
-        Ok(Box::new(Rx { cable, from: 1 - self.end, worker: queue, hops }))
+        let wire = self.cable.wires[queue][1 - self.end].clone();
+        Ok(Box::new(Receiver::new(wire, queue, self.panel.hops.clone())))
     }
 
     fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error> {
         let worker = self.sending;
-        let Some(hops) = self.panel.hops.get(worker).cloned() else {
-            let queues = self.panel.hops.len();
+        let Some(wires) = self.cable.wires.get(worker) else {
+            let queues = self.cable.wires.len();
             return Err(Error::NoQueue { name: self.info.name.clone(), queue: worker, queues });
         };
         self.sending += 1;
-        Ok(Box::new(Tx {
-            cable: self.cable.clone(),
-            from: self.end,
-            worker,
-            hops,
-            frames: Vec::new(),
-            frames_hops: 0,
-            parcels: Vec::new(),
-            gathered: 0,
-            spare: Pool::default(),
-            report: TxReport::default(),
-        }))
+        let to = Sender::new(wires[self.end].clone(), worker, self.panel.hops.clone());
+        let (cable, spare) = (self.cable.clone(), Pool::default());
+        Ok(Box::new(Tx { cable, to, spare, report: TxReport::default() }))
     }
 
     fn kernel_stats(&mut self) -> KernelStats {
-        let tx_dropped = self.cable.lost[self.end].load(Ordering::Relaxed);
+        let tx_dropped = self.cable.wires.iter().map(|wires| wires[self.end].lost()).sum();
         KernelStats { tx_dropped, ..KernelStats::default() }
+    }
+
+    fn worker_of(&self, queue: usize) -> Option<usize> {
+        Some(queue)
     }
 }
 
@@ -263,135 +210,10 @@ impl Drop for Patch {
     }
 }
 
-/// Takes what the other end has sent.
-struct Rx {
-    cable: Arc<Cable>,
-    /// The other end.
-    from: usize,
-    worker: usize,
-    hops: Arc<AtomicU8>,
-}
-
-impl Rx {
-    fn wire(&self) -> &Wire {
-        &self.cable.wires[self.worker][self.from]
-    }
-
-    /// Takes frames of one number of hops. What lies with its driver goes to `borrowed`, if there is one.
-    fn take(&mut self, mut borrowed: Option<&mut BorrowedBurst>, burst: &mut Burst) -> usize {
-        let wire = self.wire();
-        if wire.frames.load(Ordering::Relaxed) == 0 {
-            return 0;
-        }
-        let mut waiting = lock(&wire.waiting);
-        let (mut taken, mut hops) = (0, None);
-        while burst.room() > 0
-            && let Some(parcel) = waiting.parcels.front_mut()
-            && hops.is_none_or(|hops| hops == parcel.hops)
-        {
-            hops = Some(parcel.hops);
-            match (&mut parcel.of, &mut borrowed) {
-                (Content::Batch(batch), Some(borrowed)) => {
-                    if burst.is_empty() {
-                        taken += batch.move_to(borrowed);
-                    }
-                    // All came in the same way, or none did.
-                    if batch.is_empty() {
-                        waiting.pop_front();
-                    }
-                    break;
-                }
-                (Content::Batch(batch), None) => {
-                    let before = burst.len();
-                    batch.become_frames(burst);
-                    taken += burst.len() - before;
-                    if batch.is_empty() {
-                        waiting.pop_front();
-                    }
-                }
-                (Content::Frames(frames), _) => {
-                    let n = frames.len().min(burst.room());
-                    for frame in frames.drain(..n) {
-                        // There is room.
-                        let _ = burst.push(frame);
-                    }
-                    taken += n;
-                    if frames.is_empty() {
-                        waiting.pop_front();
-                    }
-                }
-            }
-        }
-        drop(waiting);
-        wire.frames.fetch_sub(taken, Ordering::Relaxed);
-        self.hops.store(hops.unwrap_or(0), Ordering::Relaxed);
-        taken
-    }
-}
-
-impl Waiting {
-    /// The first parcel is empty: its list is used again.
-    fn pop_front(&mut self) {
-        match self.parcels.pop_front().map(|parcel| parcel.of) {
-            Some(Content::Frames(list)) if self.lists.len() < SPARE_MAX => self.lists.push(list),
-            Some(Content::Batch(batch)) if self.batches.len() < SPARE_MAX => {
-                self.batches.push(batch);
-            }
-            _ => {}
-        }
-    }
-}
-
-impl RxQueue for Rx {
-    fn rx(&mut self, burst: &mut Burst, _: &mut Pool) -> Result<usize, RxError> {
-        Ok(self.take(None, burst))
-    }
-
-    fn rx_borrowed(
-        &mut self,
-        borrowed: &mut BorrowedBurst,
-        burst: &mut Burst,
-        _: &mut Pool,
-    ) -> Result<usize, RxError> {
-        Ok(self.take(Some(borrowed), burst))
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn local(&self) -> Option<bool> {
-        Some(self.wire().frames.load(Ordering::Relaxed) > 0)
-    }
-
-    fn done(&mut self) {
-        self.hops.store(0, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Rx {
-    fn drop(&mut self) {
-        let wire = self.wire();
-        let left = std::mem::take(&mut lock(&wire.waiting).parcels);
-        let frames: usize = left.iter().map(|parcel| parcel.of.len()).sum();
-        wire.frames.fetch_sub(frames, Ordering::Relaxed);
-        self.cable.lost[self.from].fetch_add(frames as u64, Ordering::Relaxed);
-    }
-}
-
 /// Sends to the other end.
 struct Tx {
     cable: Arc<Cable>,
-    from: usize,
-    worker: usize,
-    hops: Arc<AtomicU8>,
-    /// What has gathered since the last parcel.
-    frames: Vec<Frame>,
-    frames_hops: u8,
-    /// What has gathered since the last flush.
-    parcels: Vec<Parcel>,
-    /// Frames of both.
-    gathered: usize,
+    to: Sender,
     spare: Pool,
     report: TxReport,
 }
@@ -399,37 +221,15 @@ struct Tx {
 impl Tx {
     /// The hops of what is sent now, unless it must not go.
     fn check(&self) -> Result<u8, DropReason> {
-        if !self.cable.is_joined() {
-            return Err(DropReason::TxLinkDown);
+        match self.cable.is_joined() {
+            true => self.to.check(),
+            false => Err(DropReason::TxLinkDown),
         }
-        let waiting = self.cable.wires[self.worker][self.from].frames.load(Ordering::Relaxed);
-        if waiting + self.gathered >= FRAMES_MAX {
-            return Err(DropReason::TxQueueFull);
-        }
-        let hops = self.hops.load(Ordering::Relaxed);
-        if hops >= HOPS_MAX {
-            return Err(DropReason::PatchLoop);
-        }
-        Ok(hops + 1)
     }
 
     fn push(&mut self, frame: Frame, hops: u8) {
-        if hops != self.frames_hops {
-            self.close();
-            self.frames_hops = hops;
-        }
-        self.report.sent += 1;
-        self.report.sent_bytes += frame.len() as u64;
-        self.gathered += 1;
-        self.frames.push(frame);
-    }
-
-    /// What is sent next goes into another parcel.
-    fn close(&mut self) {
-        if !self.frames.is_empty() {
-            let frames = std::mem::take(&mut self.frames);
-            self.parcels.push(Parcel { hops: self.frames_hops, of: Content::Frames(frames) });
-        }
+        self.report.count_sent(frame.len());
+        self.to.push(frame, hops);
     }
 }
 
@@ -459,16 +259,9 @@ impl TxQueue for Tx {
     fn tx_batch(&mut self, batch: &mut Batch, _: &mut Pool, refused: &mut dyn FnMut(DropReason)) {
         match self.check() {
             Ok(hops) => {
-                self.close();
-                let empty = {
-                    let mut waiting = lock(&self.cable.wires[self.worker][self.from].waiting);
-                    waiting.batches.pop().unwrap_or_default()
-                };
-                let sent = std::mem::replace(batch, empty);
-                self.report.sent += sent.len() as u64;
-                self.report.sent_bytes += u64::from(sent.sizes().bytes);
-                self.gathered += sent.len();
-                self.parcels.push(Parcel { hops, of: Content::Batch(sent) });
+                self.report.sent += batch.len() as u64;
+                self.report.sent_bytes += u64::from(batch.sizes().bytes);
+                self.to.push_batch(batch, hops);
             }
             Err(reason) => {
                 (0..batch.len()).for_each(|_| refused(reason));
@@ -478,15 +271,7 @@ impl TxQueue for Tx {
     }
 
     fn flush(&mut self) -> TxReport {
-        self.close();
-        if !self.parcels.is_empty() {
-            let wire = &self.cable.wires[self.worker][self.from];
-            let mut waiting = lock(&wire.waiting);
-            waiting.parcels.extend(self.parcels.drain(..));
-            self.frames = waiting.lists.pop().unwrap_or_default();
-            drop(waiting);
-            wire.frames.fetch_add(std::mem::take(&mut self.gathered), Ordering::Relaxed);
-        }
+        self.to.flush();
         std::mem::take(&mut self.report)
     }
 }
@@ -494,6 +279,7 @@ impl TxQueue for Tx {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Burst;
 
     /// Queues of both ends of a cable, of one worker.
     struct Ends {
@@ -607,14 +393,14 @@ mod tests {
         let panel = Panel::new(1);
         let Ends { mut to, mut from, a: _a, b: _b } = ends(&panel);
         to.tx(&Frame::copy_of(&[1; 60])).unwrap();
-        panel.0.hops[0].store(5, Ordering::Relaxed);
+        panel.0.hops.set(0, 5);
         to.tx(&Frame::copy_of(&[2; 60])).unwrap();
-        panel.0.hops[0].store(0, Ordering::Relaxed);
+        panel.0.hops.set(0, 0);
         to.tx(&Frame::copy_of(&[3; 60])).unwrap();
         to.flush();
         for (wanted, hops) in [(1, 1), (2, 6), (3, 1)] {
             assert_eq!(take(&mut *from), [wanted]);
-            assert_eq!(panel.0.hops[0].load(Ordering::Relaxed), hops);
+            assert_eq!(panel.0.hops.get(0), hops);
         }
     }
 }

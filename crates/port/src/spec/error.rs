@@ -75,6 +75,14 @@ pub enum SpecError {
         /// What was given.
         word: String,
     },
+    /// What the kind of port found wrong.
+    #[error("{why}")]
+    Refused {
+        /// Where it stands.
+        at: usize,
+        /// What was wrong, and what would be right.
+        why: String,
+    },
 }
 
 impl SpecError {
@@ -86,7 +94,8 @@ impl SpecError {
             | SpecError::Number { at, .. }
             | SpecError::Twice { at, .. }
             | SpecError::Value { at, .. }
-            | SpecError::Interface { at, .. } => *at,
+            | SpecError::Interface { at, .. }
+            | SpecError::Refused { at, .. } => *at,
             SpecError::Unnamed { .. } => 0,
         }
     }

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::kind::{Attached, Attachment, Database, Environment, Kind, TakeOver};
 use crate::port::Port;
 use crate::spec::words::interface;
+use crate::terminal::Terminal;
 use std::fmt;
 use std::path::Path;
 
@@ -62,8 +63,11 @@ impl Attachment for Named {
         &self.interface
     }
 
-    fn open(&self, _: &str, _: &Environment) -> Result<Box<dyn Port>, Error> {
-        Ok(Box::new(Tap::open_as(&self.interface, self.kind.word)?))
+    /// A bridge's own port is attended to, if somebody does.
+    fn open(&self, _: &str, environment: &Environment) -> Result<Box<dyn Port>, Error> {
+        let is_internal = self.kind.word == INTERNAL.word;
+        let terminal = if is_internal { environment.get::<Terminal>() } else { None };
+        Ok(Box::new(Tap::open_as(&self.interface, self.kind.word, terminal)?))
     }
 
     fn take_over(&self) -> TakeOver {

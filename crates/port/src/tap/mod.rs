@@ -8,7 +8,7 @@
 //! It may be moved into another network namespace: the descriptor follows, and so do our questions
 //! about its state. If somebody deletes it, it is made again.
 //!
-//! One queue: an attached descriptor receives its share of the host's flows, so one for each worker
+//! One queue of the kernel's: an attached descriptor receives its share of the host's flows, so one for each worker
 //! would leave frames in the hands of workers that only send. All of them write to the same
 //! descriptor, which the kernel allows without a lock of ours.
 //!
@@ -16,6 +16,7 @@
 //! Cost: a system call a frame; for bulk TCP a frame is 64 KiB.
 //! Checked by: `tests/namespaces.rs`.
 
+mod attended;
 mod kind;
 
 pub use kind::{INTERNAL, KIND};
@@ -31,10 +32,13 @@ use crate::intake::Intake;
 use crate::link::{self, LinkRequest, Totals, Watcher, speed_kbps};
 use crate::offload::VNET_HDR_LEN;
 use crate::sys::ioctl;
+use crate::terminal::Terminal;
 use crate::{
     Burst, DropReason, Drops, Error, Frame, KernelStats, LinkState, Offload, Pool, Port, PortInfo,
     RxError, RxQueue, TxQueue, TxReport, gso,
 };
+
+use attended::Guests;
 
 const FLAGS: u16 = ioctl::IFF_TAP | ioctl::IFF_NO_PI | ioctl::IFF_VNET_HDR;
 
@@ -49,6 +53,8 @@ pub struct Tap {
     moved: bool,
     rx_open: bool,
     totals: Totals,
+    /// Who attends to it, if somebody does.
+    attended: Option<Guests>,
 }
 
 impl Tap {
@@ -56,11 +62,11 @@ impl Tap {
     /// `CAP_NET_ADMIN`, or an interface that was made for this user (`ip tuntap add ... user`) and
     /// is up already.
     pub fn open(name: &str) -> Result<Tap, Error> {
-        Tap::open_as(name, "tap")
+        Tap::open_as(name, "tap", None)
     }
 
-    /// The same, shown as of this kind.
-    fn open_as(name: &str, kind: &'static str) -> Result<Tap, Error> {
+    /// The same, shown as of this kind, with who attends to it.
+    fn open_as(name: &str, kind: &'static str, terminal: Option<&Terminal>) -> Result<Tap, Error> {
         crate::check_interface_name(name)?;
         let failed = |action, e: io::Error| Error::io(name, action, "CAP_NET_ADMIN", e);
         let device =
@@ -68,6 +74,7 @@ impl Tap {
         let fd = device.map_err(|e| failed("opening /dev/net/tun", e.into()))?;
         attach(fd.as_fd(), name).map_err(|e| failed("attaching to the TAP interface", e))?;
         let (watcher, link) = link::bring_up(name, "CAP_NET_ADMIN")?;
+        let attended = terminal.and_then(|terminal| terminal.0.attend(name)).map(Guests::new);
         let info = PortInfo {
             name: name.to_owned(),
             kind,
@@ -76,12 +83,13 @@ impl Tap {
             curr_speed_kbps: speed_kbps(&watcher, name).unwrap_or(0),
             carries_offload: true,
             described: false,
-            rx_queues: 1,
+            rx_queues: 1 + attended.as_ref().map_or(0, Guests::queues),
             warnings: Vec::new(),
         };
         let totals = Totals::starting_at(link.stats);
         let called = name.to_owned();
-        Ok(Tap { info, called, fd: Arc::new(fd), watcher, moved: false, rx_open: false, totals })
+        let (fd, moved, rx_open) = (Arc::new(fd), false, false);
+        Ok(Tap { info, called, fd, watcher, moved, rx_open, totals, attended })
     }
 
     /// The interface's present name, made again if it was deleted.
@@ -171,6 +179,9 @@ impl Port for Tap {
     }
 
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
+        if let (Some(guests), Some(queue)) = (&mut self.attended, queue.checked_sub(1)) {
+            return guests.rx_queue(queue, &self.info);
+        }
         self.info.check_rx_queue(queue, self.rx_open)?;
         self.rx_open = true;
         let fd = self.fd.clone();
@@ -179,7 +190,15 @@ impl Port for Tap {
 
     fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error> {
         let fd = self.fd.clone();
-        Ok(Box::new(Tx { fd, spare: Pool::default(), report: TxReport::default() }))
+        let tx = Tx { fd, spare: Pool::default(), report: TxReport::default() };
+        match &mut self.attended {
+            Some(guests) => guests.tx_queue(tx, &self.info),
+            None => Ok(Box::new(tx)),
+        }
+    }
+
+    fn worker_of(&self, queue: usize) -> Option<usize> {
+        self.attended.as_ref().and(queue.checked_sub(1))
     }
 
     fn kernel_stats(&mut self) -> KernelStats {
@@ -189,10 +208,11 @@ impl Port for Tap {
         // What the interface received is what we sent, and the other way round. A frame that its
         // sender, the host, could not queue for us counts as dropped in transmission there.
         let host = self.totals.total();
+        let lost = self.attended.as_ref().map_or_else(KernelStats::default, Guests::lost);
         KernelStats {
-            rx_dropped: host.tx_dropped,
+            rx_dropped: host.tx_dropped + lost.rx_dropped,
             rx_errors: host.tx_errors,
-            tx_dropped: host.rx_dropped,
+            tx_dropped: host.rx_dropped + lost.tx_dropped,
             tx_errors: host.rx_errors,
             ..KernelStats::default()
         }

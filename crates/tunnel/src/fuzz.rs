@@ -1,0 +1,93 @@
+//! The body of the fuzz target `tunnel`, which a unit test runs too. Hidden: only tests and the fuzz target call it.
+//!
+//! Options of ports: what is read is written and read again the same. Packets: any octets are refused, left alone, or taken;
+//! of what is taken, the inner frame is sent again by a port whose values are those of the flow, and read as the same.
+
+use contract::tunnel::OptionMap;
+
+use crate::config::{Config, Kind};
+use crate::headers::{HEADERS_MAX, Outgoing, Packet, Path};
+use crate::inner::decapsulate;
+use crate::parse::{Received, destination};
+use crate::table::Table;
+
+/// Ports of every kind that take all packets, and the map of their options.
+fn ports() -> (Table<Outgoing>, OptionMap) {
+    let mut table = Table::default();
+    for kind in Kind::ALL {
+        let own = match kind {
+            Kind::Vxlan => ",exts=gbp",
+            Kind::Erspan => ",erspan_ver=flow,erspan_idx=flow,erspan_dir=flow,erspan_hwid=flow",
+            Kind::Geneve => "",
+            Kind::Gre => ",csum=true",
+        };
+        let text = format!("remote_ip=flow,local_ip=flow,key=flow{own}");
+        let config = Config::parse(kind, &text).expect("options of a port");
+        table.add(&config, Outgoing::new(config.clone())).expect("one of each kind");
+    }
+    let options = [(0, 0xffff, 0x80, 4), (5, 0x102, 1, 16), (63, 0x103, 2, 8)];
+    (table, OptionMap::new(7, &options).expect("a map"))
+}
+
+/// Runs everything on `data`.
+///
+/// # Panics
+/// When the crate is wrong.
+pub fn tunnel(data: &[u8]) {
+    let Some((first, rest)) = data.split_first() else { return };
+    if let Some(kind) = Kind::ALL.get(usize::from(first & 7)) {
+        if let Ok(text) = std::str::from_utf8(rest)
+            && let Ok(config) = Config::parse(*kind, text)
+        {
+            assert_eq!(Config::parse(*kind, &config.to_string()), Ok(config), "{text:?}");
+        }
+    } else {
+        packet(rest, first & 8 != 0);
+    }
+}
+
+/// Takes a packet, and sends what it carries.
+pub(crate) fn packet(packet: &[u8], valid: bool) -> bool {
+    let (table, map) = ports();
+    let Ok(Some(received)) = Received::read(packet, &table, valid) else { return false };
+    assert_eq!(destination(packet), Some(received.local));
+    let mut frame = vec![0; map.descriptor_len()];
+    let Ok(len) = received.describe(packet, &map, &mut frame) else { return false };
+    assert_eq!(len, frame.len());
+    let out = table.find(&received).expect("all packets are taken");
+    assert_eq!(received.suits(out.config()), Ok(()));
+    let mut inner = packet[received.inner.clone()].to_vec();
+    let before = inner.clone();
+    if decapsulate(u8::MAX, &mut inner).is_ok() {
+        assert_eq!(inner.len(), before.len());
+    }
+    frame.extend(&before);
+    // Back to where it came from: its destination is its source.
+    let sent = Packet::read(&frame, &map).expect("what was described");
+    let stamp = 7;
+    let path = Path {
+        remote: received.local,
+        source: received.remote,
+        local_mac: [2; 6],
+        next_mac: [4; 6],
+        stamp,
+    };
+    let mut room = [0; HEADERS_MAX];
+    let Ok(headers) = out.write(&sent, &path, &mut room) else { return false };
+    let mut again = room[14..headers].to_vec();
+    again.extend(&before);
+    let second = Received::read(&again, &table, false).expect("what we sent is right");
+    let second = second.expect("it is for a tunnel");
+    assert_eq!(again[second.inner.clone()], before);
+    assert_eq!(
+        (second.id, second.gbp),
+        (received.id, sent.fields.gbp_id != 0 || sent.fields.gbp_flags != 0)
+    );
+    let mut described = vec![0; map.descriptor_len()];
+    second.describe(&again, &map, &mut described).expect("options that were mapped");
+    // TOS and TTL are the port's.
+    frame.truncate(len);
+    frame[4..6].copy_from_slice(&described[4..6]);
+    assert_eq!(described, frame);
+    true
+}

@@ -1,0 +1,194 @@
+//! What comes to a worker from the underlay: outer headers off, a descriptor on, and on to the tunnel port that it is for.
+//!
+//! Cost for a packet that is none of a tunnel's: a look at its protocol, and for UDP at its port.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arc_swap::{ArcSwap, Cache};
+use port::local::Sender;
+use port::{Csum, DropReason, Frame, Pool, gso};
+
+use crate::hub::outlet::DESCRIPTOR_MAX;
+use crate::hub::shared::{Shared, TunnelPort};
+use crate::inner::decapsulate;
+use crate::parse::{Received, destination};
+use crate::refused::Refused;
+use crate::table::Table;
+
+const ETHERNET: usize = 14;
+
+/// The table of a hub, as a cache wants it.
+struct HubTable(Arc<Shared>);
+
+impl std::ops::Deref for HubTable {
+    type Target = ArcSwap<Table<Arc<TunnelPort>>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0.table
+    }
+}
+
+/// A tunnel port, as one worker gives to it.
+struct Entry {
+    port: Arc<TunnelPort>,
+    to: Sender,
+}
+
+/// Packets from the underlay, of one worker.
+pub(super) struct Inlet {
+    table: Cache<HubTable, Arc<Table<Arc<TunnelPort>>>>,
+    opener: Opener,
+    segments: Vec<Frame>,
+}
+
+/// All but the table, which is lent from its cache.
+struct Opener {
+    shared: Arc<Shared>,
+    /// Whose refusals are logged, where no port is known.
+    of: String,
+    worker: usize,
+    entries: Vec<Entry>,
+    version: (u64, u64),
+    descriptor: Box<[u8; DESCRIPTOR_MAX]>,
+}
+
+/// Where the IP header of an Ethernet frame without tags begins.
+#[inline]
+fn packet(frame: &[u8]) -> Option<&[u8]> {
+    matches!(frame.get(12..ETHERNET)?, [0x08, 0x00] | [0x86, 0xdd]).then(|| &frame[ETHERNET..])
+}
+
+impl Inlet {
+    pub(super) fn new(shared: Arc<Shared>, of: String, worker: usize) -> Inlet {
+        let table = Cache::new(HubTable(shared.clone()));
+        let opener = Opener {
+            version: shared.version(),
+            shared,
+            of,
+            worker,
+            entries: Vec::new(),
+            descriptor: Box::new([0; DESCRIPTOR_MAX]),
+        };
+        Inlet { table, opener, segments: Vec::new() }
+    }
+
+    /// Whether a frame is one of a tunnel's, for this host. One that is wrong counts as such.
+    #[inline]
+    pub(super) fn wants(&mut self, frame: &[u8]) -> bool {
+        let Some(packet) = packet(frame) else { return false };
+        let Some(to) = destination(packet) else { return false };
+        let table = self.table.load();
+        !table.is_empty()
+            && !matches!(Received::read(packet, &**table, true), Ok(None))
+            && self.opener.shared.underlay.is_local(to)
+    }
+
+    /// Takes an Ethernet frame that is [wanted](Self::wants).
+    pub(super) fn take(&mut self, frame: Frame, pool: &mut Pool) {
+        if frame.offload.gso.is_none() {
+            return self.take_plain(frame, pool);
+        }
+        let mut segments = std::mem::take(&mut self.segments);
+        if gso::complete(&frame, pool, |segment| segments.push(segment)).is_err() {
+            self.opener.shared.untaken.add(&self.opener.of, Refused::Offload);
+        }
+        pool.give(frame);
+        for segment in segments.drain(..) {
+            self.take_plain(segment, pool);
+        }
+        self.segments = segments;
+    }
+
+    fn take_plain(&mut self, frame: Frame, pool: &mut Pool) {
+        self.opener.give(frame, self.table.load(), pool);
+    }
+
+    /// Hands over what has gathered.
+    pub(super) fn flush(&mut self) {
+        self.opener.flush();
+    }
+}
+
+impl Opener {
+    /// Makes an inner frame with a descriptor of a packet, and gives it to its port. What is refused is counted.
+    fn give(&mut self, mut frame: Frame, table: &Table<Arc<TunnelPort>>, pool: &mut Pool) {
+        // A sum that is still to be completed, or was checked, is right.
+        let valid = frame.offload.csum != Csum::None;
+        let read = packet(frame.data()).map(|packet| Received::read(packet, table, valid));
+        let found = match read {
+            Some(Ok(Some(received))) => match table.find(&received) {
+                Some(port) => Ok((received, port)),
+                None => Err(Refused::NoPort),
+            },
+            Some(Err(reason)) => Err(reason),
+            Some(Ok(None)) | None => Err(Refused::NoPort),
+        };
+        match found {
+            Ok((received, port)) => {
+                let result = self.open(&mut frame, &received, port);
+                let to = self.entry(port);
+                match result.and_then(|()| to.check().map_err(refusal)) {
+                    Ok(hops) => return to.push(frame, hops),
+                    Err(reason) => port.untaken.add(&port.name, reason),
+                }
+            }
+            Err(reason) => self.shared.untaken.add(&self.of, reason),
+        }
+        pool.give(frame);
+    }
+
+    /// Puts a descriptor in place of the outer headers.
+    fn open(
+        &mut self,
+        frame: &mut Frame,
+        received: &Received,
+        port: &TunnelPort,
+    ) -> Result<(), Refused> {
+        if !port.wanted_up.load(Ordering::Relaxed) {
+            return Err(Refused::PortDown);
+        }
+        received.suits(port.out.config())?;
+        let map = port.map.load();
+        let packet = &frame.data()[ETHERNET..];
+        let len = received.describe(packet, &map, &mut self.descriptor[..])?;
+        frame.truncate(ETHERNET + received.inner.end);
+        frame.pull_front(ETHERNET + received.inner.start);
+        decapsulate(received.tos(), frame.data_mut())?;
+        frame.push_front(len).copy_from_slice(&self.descriptor[..len]);
+        Ok(())
+    }
+
+    /// The way to a port.
+    fn entry(&mut self, port: &Arc<TunnelPort>) -> &mut Sender {
+        let version = self.shared.version();
+        if version.1 != self.version.1 {
+            // Ports that are gone are let go of.
+            self.flush();
+            self.entries.clear();
+        }
+        self.version = version;
+        let at = match self.entries.iter().position(|entry| Arc::ptr_eq(&entry.port, port)) {
+            Some(at) => at,
+            None => {
+                let wire = port.wires[self.worker].clone();
+                let to = Sender::new(wire, self.worker, self.shared.hops.clone());
+                self.entries.push(Entry { port: port.clone(), to });
+                self.entries.len() - 1
+            }
+        };
+        &mut self.entries[at].to
+    }
+
+    fn flush(&mut self) {
+        self.entries.iter_mut().for_each(|entry| entry.to.flush());
+    }
+}
+
+/// Why a queue takes no more.
+fn refusal(reason: DropReason) -> Refused {
+    match reason {
+        DropReason::PatchLoop => Refused::Loop,
+        _ => Refused::QueueFull,
+    }
+}

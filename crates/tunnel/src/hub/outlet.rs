@@ -1,0 +1,355 @@
+//! What a worker sends by a tunnel port: descriptors off, headers on, and on to the device of the route.
+//!
+//! A frame that stands for many segments is cut here once, and partial checksums are completed, since nothing behind a
+//! tunnel could do so. By the route's device a packet enters the bridge of a port to the host, or leaves by the kernel's
+//! sockets. A packet that is longer than the device's MTU is dropped and counted, since Open vSwitch's userspace loses it as
+//! well; with `df_default=false` the kernel's sockets make IPv4 fragments of it. Ports to the host get no fragments.
+//!
+//! Cost: beyond the headers, a look at two counters; for another destination than the last one, a hash lookup.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arc_swap::{ArcSwap, Cache};
+use contract::tunnel::{LEN, OPTIONS_LEN, OptionMap};
+use port::local::Sender;
+use port::{DropReason, Frame, Offload, Pool, TxQueue, TxReport, gso};
+
+use crate::descriptor::Fields;
+use crate::headers::{HEADERS_MAX, Packet, Path};
+use crate::hub::pending::Way;
+use crate::hub::shared::{Device, Routes, Shared, TunnelPort};
+use crate::refused::Refused;
+use crate::underlay::Next;
+
+/// Octets of a descriptor, at most.
+pub(super) const DESCRIPTOR_MAX: usize = LEN + OPTIONS_LEN;
+/// Destinations that a queue remembers; it forgets all when there are more.
+const ROUTES_MAX: usize = 4096;
+
+/// By what packets leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// This one of the devices.
+    Device(usize),
+    Sockets,
+    Nothing,
+}
+
+type Route = Option<(Next, By)>;
+type Ends = (IpAddr, Option<IpAddr>);
+
+/// A device, as one worker sends to it.
+struct Exit {
+    device: Arc<Device>,
+    to: Sender,
+}
+
+pub(super) struct Tx {
+    map: Cache<PortMap, Arc<OptionMap>>,
+    way: Outlet,
+}
+
+/// All but the map, which is lent from its cache.
+struct Outlet {
+    shared: Arc<Shared>,
+    port: Arc<TunnelPort>,
+    worker: usize,
+    routes: Routes<Route>,
+    last: Option<(Ends, Route)>,
+    /// What routes and devices were learnt by.
+    version: (u64, u64),
+    exits: Vec<Exit>,
+    room: Box<[u8; HEADERS_MAX]>,
+    segments: Vec<Frame>,
+    spare: Pool,
+    report: TxReport,
+}
+
+/// The map of a port, as a cache wants it.
+struct PortMap(Arc<TunnelPort>);
+
+impl std::ops::Deref for PortMap {
+    type Target = ArcSwap<OptionMap>;
+
+    fn deref(&self) -> &ArcSwap<OptionMap> {
+        &self.0.map
+    }
+}
+
+impl Tx {
+    pub(super) fn new(shared: Arc<Shared>, port: Arc<TunnelPort>, worker: usize) -> Tx {
+        let map = Cache::new(PortMap(port.clone()));
+        let way = Outlet {
+            version: shared.version(),
+            shared,
+            port,
+            worker,
+            routes: Routes::default(),
+            last: None,
+            exits: Vec::new(),
+            room: Box::new([0; HEADERS_MAX]),
+            segments: Vec::new(),
+            spare: Pool::default(),
+            report: TxReport::default(),
+        };
+        Tx { map, way }
+    }
+}
+
+#[allow(clippy::result_large_err)]
+impl Outlet {
+    /// Sends a frame with its descriptor, or gives it back with the reason.
+    fn send(
+        &mut self,
+        mut frame: Frame,
+        map: &OptionMap,
+        pool: &mut Pool,
+    ) -> Result<(), (Frame, Refused)> {
+        if !self.port.wanted_up.load(Ordering::Relaxed) {
+            return Err((frame, Refused::PortDown));
+        }
+        let len = map.descriptor_len();
+        let mut descriptor = [0; DESCRIPTOR_MAX];
+        let Some(bytes) = frame.data().get(..len).filter(|_| len <= DESCRIPTOR_MAX) else {
+            return Err((frame, Refused::Descriptor));
+        };
+        descriptor[..len].copy_from_slice(bytes);
+        let descriptor = &descriptor[..len];
+        frame.pull_front(len);
+        if frame.offload.is_plain() {
+            return self.wrap(frame, descriptor, map);
+        }
+        let mut segments = std::mem::take(&mut self.segments);
+        if gso::complete(&frame, pool, |segment| segments.push(segment)).is_err() {
+            self.segments = segments;
+            return Err((frame, Refused::Offload));
+        }
+        pool.give(frame);
+        for segment in segments.drain(..) {
+            if let Err((segment, reason)) = self.wrap(segment, descriptor, map) {
+                pool.give(segment);
+                self.port.unsent.add(&self.port.name, reason);
+                self.report.drops.add(drop_reason(reason), 1);
+            }
+        }
+        self.segments = segments;
+        Ok(())
+    }
+
+    /// Puts headers in front of a frame, and sends it on.
+    fn wrap(
+        &mut self,
+        mut frame: Frame,
+        descriptor: &[u8],
+        map: &OptionMap,
+    ) -> Result<(), (Frame, Refused)> {
+        let inner_len = frame.len();
+        match self.headers(frame.data(), descriptor, map) {
+            Ok((len, ends, next, by)) => {
+                frame.push_front(len).copy_from_slice(&self.room[..len]);
+                frame.offload = Offload::NONE;
+                self.leave(frame, ends, &next, by)?;
+                self.report.count_sent(inner_len);
+                Ok(())
+            }
+            Err(reason) => Err((frame, reason)),
+        }
+    }
+
+    /// Writes the headers into the room: how long they are, and which way the packet goes.
+    fn headers(
+        &mut self,
+        inner: &[u8],
+        descriptor: &[u8],
+        map: &OptionMap,
+    ) -> Result<(usize, Ends, Next, By), Refused> {
+        if inner.len() < 14 {
+            return Err(Refused::TooShort);
+        }
+        let packet = Packet::of(descriptor, inner, map)?;
+        let ends = self.port.out.ends(&packet.fields)?;
+        let (next, by) = self.route(ends).ok_or(Refused::Unreachable)?;
+        let path = Path {
+            remote: ends.0,
+            source: ends.1.unwrap_or(next.source),
+            local_mac: next.local_mac,
+            next_mac: next.neighbour.unwrap_or_default(),
+            stamp: if self.has_stamps(&packet.fields) { stamp() } else { 0 },
+        };
+        let len = self.port.out.write(&packet, &path, &mut self.room[..])?;
+        let fragments = by == By::Sockets && !self.port.out.config().df_default && ends.0.is_ipv4();
+        if len - 14 + inner.len() > next.mtu as usize && !fragments {
+            return Err(Refused::Mtu);
+        }
+        Ok((len, ends, next, by))
+    }
+
+    fn has_stamps(&self, fields: &Fields) -> bool {
+        use crate::config::{Given, Kind};
+        let config = self.port.out.config();
+        let version = match config.erspan_ver {
+            Given::Fixed(version) => version,
+            Given::Flow => fields.erspan_ver,
+        };
+        config.kind == Kind::Erspan && version == 2
+    }
+
+    /// The way to these ends, as it is now.
+    #[inline]
+    fn route(&mut self, ends: Ends) -> Route {
+        let version = self.shared.version();
+        if version != self.version {
+            self.version = version;
+            self.routes.clear();
+            self.last = None;
+            self.forget_devices();
+        }
+        match self.last {
+            Some((last, route)) if last == ends => route,
+            _ => self.other_route(ends),
+        }
+    }
+
+    fn other_route(&mut self, ends: Ends) -> Route {
+        let route = match self.routes.get(&ends) {
+            Some(route) => *route,
+            None => {
+                let route = self.resolve(ends);
+                if self.routes.len() >= ROUTES_MAX {
+                    self.routes.clear();
+                }
+                self.routes.insert(ends, route);
+                route
+            }
+        };
+        self.last = Some((ends, route));
+        route
+    }
+
+    #[cold]
+    fn resolve(&mut self, ends: Ends) -> Route {
+        let mark = self.port.out.config().egress_pkt_mark;
+        let next = self.shared.underlay.resolve(ends.0, ends.1, mark)?;
+        let by = match self.shared.device(next.device) {
+            Some(device) => By::Device(self.exit(device)),
+            None if self.shared.sockets.is_some() => By::Sockets,
+            None => By::Nothing,
+        };
+        Some((next, by))
+    }
+
+    fn exit(&mut self, device: Arc<Device>) -> usize {
+        let is = |exit: &Exit| Arc::ptr_eq(&exit.device, &device);
+        if let Some(at) = self.exits.iter().position(is) {
+            return at;
+        }
+        let wire = device.wires[self.worker].clone();
+        let to = Sender::new(wire, self.worker, self.shared.hops.clone());
+        self.exits.push(Exit { device, to });
+        self.exits.len() - 1
+    }
+
+    /// Lets go of devices that are gone. What was gathered for them is lost with them.
+    fn forget_devices(&mut self) {
+        self.exits.iter_mut().for_each(|exit| exit.to.flush());
+        let devices = self.shared.devices.load();
+        self.exits.retain(|exit| devices.iter().any(|device| Arc::ptr_eq(device, &exit.device)));
+    }
+
+    /// Sends a packet with all its headers.
+    fn leave(
+        &mut self,
+        frame: Frame,
+        ends: Ends,
+        next: &Next,
+        by: By,
+    ) -> Result<(), (Frame, Refused)> {
+        let mark = self.port.out.config().egress_pkt_mark;
+        match by {
+            By::Device(at) => {
+                let exit = &mut self.exits[at];
+                if next.neighbour.is_none() {
+                    self.shared.underlay.ask(next.device, next.gateway);
+                    let (remote, local) = ends;
+                    let (device, gateway) = (next.device, next.gateway);
+                    let way = Way { remote, local, mark, device, gateway };
+                    return exit.device.pending[self.worker].add(frame, way, &self.port);
+                }
+                match exit.to.check() {
+                    Ok(hops) => {
+                        exit.to.push(frame, hops);
+                        Ok(())
+                    }
+                    Err(DropReason::PatchLoop) => Err((frame, Refused::Loop)),
+                    Err(_) => Err((frame, Refused::QueueFull)),
+                }
+            }
+            By::Sockets => {
+                let sent = self.shared.sockets.as_ref().map(|s| s.send(&frame.data()[14..], mark));
+                match sent {
+                    Some(Ok(())) => {
+                        self.spare.give(frame);
+                        Ok(())
+                    }
+                    Some(Err(error)) => {
+                        tracing::debug!(port = %self.port.name, %error, "the kernel refused a packet");
+                        Err((frame, Refused::KernelSocket))
+                    }
+                    None => Err((frame, Refused::NoDevice)),
+                }
+            }
+            By::Nothing => Err((frame, Refused::NoDevice)),
+        }
+    }
+
+    /// Counts a frame that was refused.
+    #[cold]
+    fn refused(&mut self, frame: Frame, reason: Refused, pool: &mut Pool) -> DropReason {
+        pool.give(frame);
+        self.port.unsent.add(&self.port.name, reason);
+        drop_reason(reason)
+    }
+}
+
+/// A refusal, as the worker counts it.
+fn drop_reason(reason: Refused) -> DropReason {
+    match reason {
+        Refused::PortDown => DropReason::TxLinkDown,
+        Refused::Mtu | Refused::TooLong => DropReason::TxTooLong,
+        Refused::TooShort => DropReason::TxTooShort,
+        Refused::Offload => DropReason::TxNoOffload,
+        Refused::Loop => DropReason::PatchLoop,
+        Refused::QueueFull => DropReason::TxQueueFull,
+        Refused::KernelSocket => DropReason::TxRefused,
+        _ => DropReason::TunnelRefused,
+    }
+}
+
+/// The time in units of 100 µs.
+fn stamp() -> u32 {
+    (port::now_ns() / 100_000) as u32
+}
+
+impl TxQueue for Tx {
+    fn tx(&mut self, frame: &Frame) -> Result<(), DropReason> {
+        let mut pool = std::mem::take(&mut self.way.spare);
+        let copy = pool.clone_of(frame);
+        let result = self.tx_owned(copy, &mut pool);
+        self.way.spare = pool;
+        result
+    }
+
+    fn tx_owned(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), DropReason> {
+        match self.way.send(frame, self.map.load(), pool) {
+            Ok(()) => Ok(()),
+            Err((frame, reason)) => Err(self.way.refused(frame, reason, pool)),
+        }
+    }
+
+    fn flush(&mut self) -> TxReport {
+        self.way.exits.iter_mut().for_each(|exit| exit.to.flush());
+        std::mem::take(&mut self.way.report)
+    }
+}
