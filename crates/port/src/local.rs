@@ -10,9 +10,9 @@
 //! queue or for another packet begins anew.
 //!
 //! Invariants: a sender adds nothing to a wire with [`FRAMES_MAX`] frames, those that it has gathered included; a batch is
-//! added whole. What is left in a wire when its reader goes is counted as lost.
+//! added whole. What is left in a wire when its reader goes, or comes after that, is counted as lost.
 //! Cost: a lock, which nobody holds, for each burst; for a frame, two moves of it, or of its token.
-//! Checked by: the tests of [`patch`](crate::patch); between switches by `datapath/tests/lanes.rs`.
+//! Checked by: the tests of [`patch`](crate::patch); between switches by the tests of `control::bridges`.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -67,6 +67,8 @@ struct Waiting {
     /// Empty, to be filled again.
     batches: Vec<Batch>,
     lists: Vec<Vec<Frame>>,
+    /// The reader has gone, and none has come since.
+    deserted: bool,
 }
 
 /// Frames that were sent one behind the other.
@@ -115,8 +117,8 @@ impl Wire {
     }
 
     /// Counts what waits as lost.
-    fn drain(&self) {
-        let left = std::mem::take(&mut self.waiting().parcels);
+    fn drain(&self, waiting: &mut Waiting) {
+        let left = std::mem::take(&mut waiting.parcels);
         let frames: usize = left.iter().map(|parcel| parcel.of.len()).sum();
         self.frames.fetch_sub(frames, Ordering::Relaxed);
         self.lost.fetch_add(frames as u64, Ordering::Relaxed);
@@ -133,6 +135,7 @@ pub struct Receiver {
 impl Receiver {
     /// Of a wire of this worker, which is one of those of `hops`.
     pub fn new(wire: Arc<Wire>, worker: usize, hops: Hops) -> Receiver {
+        wire.waiting().deserted = false;
         Receiver { wire, worker, hops }
     }
 
@@ -216,7 +219,9 @@ impl RxQueue for Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.wire.drain();
+        let mut waiting = self.wire.waiting();
+        waiting.deserted = true;
+        self.wire.drain(&mut waiting);
     }
 }
 
@@ -292,7 +297,9 @@ impl Sender {
         let mut waiting = self.wire.waiting();
         waiting.parcels.extend(self.parcels.drain(..));
         self.frames = waiting.lists.pop().unwrap_or_default();
-        drop(waiting);
         self.wire.frames.fetch_add(std::mem::take(&mut self.gathered), Ordering::Relaxed);
+        if waiting.deserted {
+            self.wire.drain(&mut waiting);
+        }
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Invariants: a frame that finds the queue full is counted at the port that it was to leave by. What is left in a queue when
 //! its reader goes is counted as [`KernelStats::tx_dropped`] of that port.
-//! Checked by: the tests below; between switches by `datapath/tests/lanes.rs`.
+//! Checked by: the tests below; between switches by the tests of `control::bridges`.
 
 mod kind;
 

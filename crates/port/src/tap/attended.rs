@@ -153,6 +153,7 @@ mod tests {
             mtu: 1500,
             curr_speed_kbps: 0,
             carries_offload: true,
+            described: false,
             rx_queues: 1 + guests.queues(),
             warnings: Vec::new(),
         };
