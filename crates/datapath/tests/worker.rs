@@ -423,6 +423,61 @@ fn a_dead_interface_whose_descriptor_stays_readable_costs_no_processor() {
     assert!(asked >= 1 && asked as u128 <= ms / 10, "asked {asked} times in {ms} ms");
 }
 
+/// A queue of the worker's own, in which frames may come to be due while it sleeps: its descriptor tells.
+struct Due {
+    due: Arc<rustix::fd::OwnedFd>,
+    given: Arc<AtomicUsize>,
+}
+
+impl Due {
+    fn is_due(&self) -> bool {
+        port::wait_readable(rustix::fd::AsFd::as_fd(&*self.due), Duration::ZERO)
+    }
+}
+
+impl RxQueue for Due {
+    fn rx(&mut self, burst: &mut Burst, pool: &mut Pool) -> Result<usize, RxError> {
+        rustix::io::read(&*self.due, &mut [0u8; 8]).unwrap();
+        self.given.fetch_add(1, Ordering::Release);
+        Ok(usize::from(burst.push(pool.copy_of(&frame(1, 1))).is_ok()))
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(rustix::fd::AsFd::as_fd(&*self.due))
+    }
+
+    fn local(&self) -> Option<bool> {
+        Some(self.is_due())
+    }
+}
+
+#[test]
+fn a_queue_of_the_workers_own_wakes_it_by_its_descriptor() {
+    let mut bench = Bench::new(1, 1000);
+    let flags = rustix::event::EventfdFlags::NONBLOCK;
+    let due = Arc::new(rustix::event::eventfd(0, flags).unwrap());
+    let given = Arc::new(AtomicUsize::new(0));
+    let queue = Due { due: due.clone(), given: given.clone() };
+    let (mut port, _far) = memory::port("tx", memory::Config::default()).unwrap();
+    let tx = port.tx_queue().unwrap();
+    bench.add(1, vec![Box::new(queue)], vec![tx]);
+    let worker = bench.workers.remove(0);
+    let thread = std::thread::spawn(move || worker.run(Instant::now()));
+    for n in 1..=3 {
+        // By then it sleeps, most likely; it must wake in any case.
+        std::thread::sleep(Duration::from_millis(20));
+        rustix::io::write(&*due, &1u64.to_ne_bytes()).unwrap();
+        let begun = Instant::now();
+        while given.load(Ordering::Acquire) < n {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{n}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    bench.handles[0].send(Command::Stop);
+    thread.join().unwrap();
+    assert_eq!(bench.counters(1).rx_packets, 3);
+}
+
 #[test]
 fn a_worker_whose_handles_are_all_gone_ends() {
     let mut bench = Bench::new(1, 1000);
