@@ -157,7 +157,7 @@ impl RxQueue for FromSockets {
             let ethernet = frame.push_front(14);
             ethernet[..12].fill(0);
             ethernet[12..].copy_from_slice(&kind);
-            if inlet.wants(frame.data()) {
+            if inlet.wants(&frame) {
                 inlet.take(frame, pool);
             } else {
                 pool.give(frame);

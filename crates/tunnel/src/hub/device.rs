@@ -84,7 +84,7 @@ struct Taker(Inlet);
 impl Take for Taker {
     #[inline]
     fn wants(&mut self, frame: &Frame) -> bool {
-        self.0.wants(frame.data())
+        self.0.wants(frame)
     }
 
     fn take(&mut self, frame: Frame, pool: &mut Pool) {

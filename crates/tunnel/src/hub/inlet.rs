@@ -1,7 +1,10 @@
 //! What comes to a worker from the underlay: outer headers off, a descriptor on, and on to the tunnel port that it is for.
 //!
+//! A packet around many segments of an inner flow stays one: the inner frame keeps what it owes.
+//!
 //! Cost for a packet that is none of a tunnel's: a look at its protocol, and for UDP at its port.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -17,6 +20,8 @@ use crate::refused::Refused;
 use crate::table::Table;
 
 const ETHERNET: usize = 14;
+/// What a frame has that nobody has asked about.
+const NOTHING: Result<Received, Refused> = Err(Refused::NoPort);
 
 /// The table of a hub, as a cache wants it.
 struct HubTable(Arc<Shared>);
@@ -40,6 +45,8 @@ pub(super) struct Inlet {
     table: Cache<HubTable, Arc<Table<Arc<TunnelPort>>>>,
     opener: Opener,
     segments: Vec<Frame>,
+    /// What was read of the frame that is wanted. It stays where it lies, as it is large.
+    found: Result<Received, Refused>,
 }
 
 /// All but the table, which is lent from its cache.
@@ -51,6 +58,16 @@ struct Opener {
     entries: Vec<Entry>,
     version: (u64, u64),
     descriptor: Box<[u8; DESCRIPTOR_MAX]>,
+}
+
+/// Whether segmentation is the inner packet's. Linux hands such frames over by veth: one outer packet around many segments.
+fn is_owed_inside(frame: &Frame) -> bool {
+    let Csum::Partial { start, .. } = frame.offload.csum else { return false };
+    let outer = match frame.data().get(ETHERNET).map(|first| first >> 4) {
+        Some(4) => ETHERNET + 20,
+        _ => ETHERNET + 40,
+    };
+    usize::from(start) > outer
 }
 
 /// Where the IP header of an Ethernet frame without tags begins.
@@ -70,38 +87,55 @@ impl Inlet {
             entries: Vec::new(),
             descriptor: Box::new([0; DESCRIPTOR_MAX]),
         };
-        Inlet { table, opener, segments: Vec::new() }
+        Inlet { table, opener, segments: Vec::new(), found: NOTHING }
     }
 
-    /// Whether a frame is one of a tunnel's, for this host. One that is wrong counts as such.
+    /// Whether a frame is one of a tunnel's, for this host. One that is wrong counts as such. If so, the frame or a copy of
+    /// it is to be [taken](Self::take) next.
     #[inline]
-    pub(super) fn wants(&mut self, frame: &[u8]) -> bool {
-        let Some(packet) = packet(frame) else { return false };
+    pub(super) fn wants(&mut self, frame: &Frame) -> bool {
+        let Some(packet) = packet(frame.data()) else { return false };
         let Some(to) = destination(packet) else { return false };
+        self.wants_for(frame, packet, to)
+    }
+
+    fn wants_for(&mut self, frame: &Frame, packet: &[u8], to: IpAddr) -> bool {
         let table = self.table.load();
-        !table.is_empty()
-            && !matches!(Received::read(packet, &**table, true), Ok(None))
-            && self.opener.shared.underlay.is_local(to)
+        if table.is_empty() {
+            return false;
+        }
+        match read(frame, packet, table) {
+            Ok(None) => return false,
+            Ok(Some(received)) => self.found = Ok(received),
+            Err(reason) => self.found = Err(reason),
+        }
+        self.opener.shared.underlay.is_local(to)
     }
 
     /// Takes an Ethernet frame that is [wanted](Self::wants).
-    pub(super) fn take(&mut self, frame: Frame, pool: &mut Pool) {
-        if frame.offload.gso.is_none() {
-            return self.take_plain(frame, pool);
+    pub(super) fn take(&mut self, mut frame: Frame, pool: &mut Pool) {
+        if frame.offload.gso.is_none() || is_owed_inside(&frame) {
+            self.opener.give(&mut frame, &self.found, self.table.load(), pool);
+            self.found = NOTHING;
+            return;
         }
+        self.found = NOTHING;
         let mut segments = std::mem::take(&mut self.segments);
         if gso::complete(&frame, pool, |segment| segments.push(segment)).is_err() {
             self.opener.shared.untaken.add(&self.opener.of, Refused::Offload);
         }
         pool.give(frame);
-        for segment in segments.drain(..) {
-            self.take_plain(segment, pool);
+        for mut segment in segments.drain(..) {
+            let table = self.table.load();
+            let found = packet(segment.data()).map(|packet| read(&segment, packet, table));
+            let found = match found {
+                Some(Ok(Some(received))) => Ok(received),
+                Some(Err(reason)) => Err(reason),
+                Some(Ok(None)) | None => Err(Refused::NoPort),
+            };
+            self.opener.give(&mut segment, &found, table, pool);
         }
         self.segments = segments;
-    }
-
-    fn take_plain(&mut self, frame: Frame, pool: &mut Pool) {
-        self.opener.give(frame, self.table.load(), pool);
     }
 
     /// Hands over what has gathered.
@@ -110,32 +144,43 @@ impl Inlet {
     }
 }
 
+/// Reads a packet, whose frame says whether its sum was checked. One that is still to be completed is right as well.
+fn read(
+    frame: &Frame,
+    packet: &[u8],
+    table: &Table<Arc<TunnelPort>>,
+) -> Result<Option<Received>, Refused> {
+    Received::read(packet, table, frame.offload.csum != Csum::None)
+}
+
 impl Opener {
     /// Makes an inner frame with a descriptor of a packet, and gives it to its port. What is refused is counted.
-    fn give(&mut self, mut frame: Frame, table: &Table<Arc<TunnelPort>>, pool: &mut Pool) {
-        // A sum that is still to be completed, or was checked, is right.
-        let valid = frame.offload.csum != Csum::None;
-        let read = packet(frame.data()).map(|packet| Received::read(packet, table, valid));
-        let found = match read {
-            Some(Ok(Some(received))) => match table.find(&received) {
+    fn give(
+        &mut self,
+        frame: &mut Frame,
+        found: &Result<Received, Refused>,
+        table: &Table<Arc<TunnelPort>>,
+        pool: &mut Pool,
+    ) {
+        let found = match found {
+            Ok(received) => match table.find(received) {
                 Some(port) => Ok((received, port)),
                 None => Err(Refused::NoPort),
             },
-            Some(Err(reason)) => Err(reason),
-            Some(Ok(None)) | None => Err(Refused::NoPort),
+            Err(reason) => Err(*reason),
         };
         match found {
             Ok((received, port)) => {
-                let result = self.open(&mut frame, &received, port);
+                let result = self.open(frame, received, port);
                 let to = self.entry(port);
                 match result.and_then(|()| to.check().map_err(refusal)) {
-                    Ok(hops) => return to.push(frame, hops),
+                    Ok(hops) => return to.push(frame.take(), hops),
                     Err(reason) => port.untaken.add(&port.name, reason),
                 }
             }
             Err(reason) => self.shared.untaken.add(&self.of, reason),
         }
-        pool.give(frame);
+        pool.give(frame.take());
     }
 
     /// Puts a descriptor in place of the outer headers.
@@ -154,6 +199,9 @@ impl Opener {
         let len = received.describe(packet, &map, &mut self.descriptor[..])?;
         frame.truncate(ETHERNET + received.inner.end);
         frame.pull_front(ETHERNET + received.inner.start);
+        if frame.offload.gso.is_some() && !matches!(frame.offload.csum, Csum::Partial { .. }) {
+            return Err(Refused::Offload);
+        }
         decapsulate(received.tos(), frame.data_mut())?;
         frame.push_front(len).copy_from_slice(&self.descriptor[..len]);
         Ok(())

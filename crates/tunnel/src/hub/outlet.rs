@@ -98,64 +98,65 @@ impl Tx {
     }
 }
 
-#[allow(clippy::result_large_err)]
 impl Outlet {
-    /// Sends a frame with its descriptor, or gives it back with the reason.
-    fn send(
-        &mut self,
-        mut frame: Frame,
-        map: &OptionMap,
-        pool: &mut Pool,
-    ) -> Result<(), (Frame, Refused)> {
+    /// Sends a frame with its descriptor, which is hollow then; or says why not, and leaves it.
+    fn send(&mut self, frame: &mut Frame, map: &OptionMap, pool: &mut Pool) -> Result<(), Refused> {
         if !self.port.wanted_up.load(Ordering::Relaxed) {
-            return Err((frame, Refused::PortDown));
+            return Err(Refused::PortDown);
         }
         let len = map.descriptor_len();
         let mut descriptor = [0; DESCRIPTOR_MAX];
-        let Some(bytes) = frame.data().get(..len).filter(|_| len <= DESCRIPTOR_MAX) else {
-            return Err((frame, Refused::Descriptor));
+        let descriptor = match len {
+            LEN => &mut descriptor[..LEN],
+            _ => descriptor.get_mut(..len).ok_or(Refused::Descriptor)?,
         };
-        descriptor[..len].copy_from_slice(bytes);
-        let descriptor = &descriptor[..len];
+        descriptor.copy_from_slice(frame.data().get(..len).ok_or(Refused::Descriptor)?);
         frame.pull_front(len);
         if frame.offload.is_plain() {
             return self.wrap(frame, descriptor, map);
         }
+        self.send_segments(frame, descriptor, map, pool)
+    }
+
+    /// Sends what a frame stands for, with its checksums completed.
+    #[cold]
+    fn send_segments(
+        &mut self,
+        frame: &mut Frame,
+        descriptor: &[u8],
+        map: &OptionMap,
+        pool: &mut Pool,
+    ) -> Result<(), Refused> {
         let mut segments = std::mem::take(&mut self.segments);
-        if gso::complete(&frame, pool, |segment| segments.push(segment)).is_err() {
-            self.segments = segments;
-            return Err((frame, Refused::Offload));
+        let result = gso::complete(frame, pool, |segment| segments.push(segment));
+        if result.is_ok() {
+            pool.give(frame.take());
         }
-        pool.give(frame);
-        for segment in segments.drain(..) {
-            if let Err((segment, reason)) = self.wrap(segment, descriptor, map) {
+        for mut segment in segments.drain(..) {
+            if let Err(reason) = self.wrap(&mut segment, descriptor, map) {
                 pool.give(segment);
                 self.port.unsent.add(&self.port.name, reason);
                 self.report.drops.add(drop_reason(reason), 1);
             }
         }
         self.segments = segments;
-        Ok(())
+        result.map_err(|_| Refused::Offload)
     }
 
     /// Puts headers in front of a frame, and sends it on.
     fn wrap(
         &mut self,
-        mut frame: Frame,
+        frame: &mut Frame,
         descriptor: &[u8],
         map: &OptionMap,
-    ) -> Result<(), (Frame, Refused)> {
+    ) -> Result<(), Refused> {
         let inner_len = frame.len();
-        match self.headers(frame.data(), descriptor, map) {
-            Ok((len, ends, next, by)) => {
-                frame.push_front(len).copy_from_slice(&self.room[..len]);
-                frame.offload = Offload::NONE;
-                self.leave(frame, ends, &next, by)?;
-                self.report.count_sent(inner_len);
-                Ok(())
-            }
-            Err(reason) => Err((frame, reason)),
-        }
+        let (len, ends, next, by) = self.headers(frame.data(), descriptor, map)?;
+        frame.push_front(len).copy_from_slice(&self.room[..len]);
+        frame.offload = Offload::NONE;
+        self.leave(frame, ends, &next, by)?;
+        self.report.count_sent(inner_len);
+        Ok(())
     }
 
     /// Writes the headers into the room: how long they are, and which way the packet goes.
@@ -259,55 +260,60 @@ impl Outlet {
     }
 
     /// Sends a packet with all its headers.
-    fn leave(
-        &mut self,
-        frame: Frame,
-        ends: Ends,
-        next: &Next,
-        by: By,
-    ) -> Result<(), (Frame, Refused)> {
-        let mark = self.port.out.config().egress_pkt_mark;
+    fn leave(&mut self, frame: &mut Frame, ends: Ends, next: &Next, by: By) -> Result<(), Refused> {
         match by {
             By::Device(at) => {
                 let exit = &mut self.exits[at];
                 if next.neighbour.is_none() {
-                    self.shared.underlay.ask(next.device, next.gateway);
-                    let (remote, local) = ends;
-                    let (device, gateway) = (next.device, next.gateway);
-                    let way = Way { remote, local, mark, device, gateway };
-                    return exit.device.pending[self.worker].add(frame, way, &self.port);
+                    return self.wait(frame, ends, next, at);
                 }
                 match exit.to.check() {
-                    Ok(hops) => {
-                        exit.to.push(frame, hops);
-                        Ok(())
-                    }
-                    Err(DropReason::PatchLoop) => Err((frame, Refused::Loop)),
-                    Err(_) => Err((frame, Refused::QueueFull)),
+                    Ok(hops) => exit.to.push(frame.take(), hops),
+                    Err(DropReason::PatchLoop) => return Err(Refused::Loop),
+                    Err(_) => return Err(Refused::QueueFull),
                 }
+                Ok(())
             }
-            By::Sockets => {
-                let sent = self.shared.sockets.as_ref().map(|s| s.send(&frame.data()[14..], mark));
-                match sent {
-                    Some(Ok(())) => {
-                        self.spare.give(frame);
-                        Ok(())
-                    }
-                    Some(Err(error)) => {
-                        tracing::debug!(port = %self.port.name, %error, "the kernel refused a packet");
-                        Err((frame, Refused::KernelSocket))
-                    }
-                    None => Err((frame, Refused::NoDevice)),
-                }
+            By::Sockets => self.leave_by_sockets(frame),
+            By::Nothing => Err(Refused::NoDevice),
+        }
+    }
+
+    /// Has the neighbour asked for, and the packet wait.
+    #[cold]
+    fn wait(
+        &mut self,
+        frame: &mut Frame,
+        (remote, local): Ends,
+        next: &Next,
+        at: usize,
+    ) -> Result<(), Refused> {
+        let mark = self.port.out.config().egress_pkt_mark;
+        self.shared.underlay.ask(next.device, next.gateway);
+        let (device, gateway) = (next.device, next.gateway);
+        let way = Way { remote, local, mark, device, gateway };
+        let pending = &self.exits[at].device.pending[self.worker];
+        pending.add(frame, way, &self.port)
+    }
+
+    fn leave_by_sockets(&mut self, frame: &mut Frame) -> Result<(), Refused> {
+        let mark = self.port.out.config().egress_pkt_mark;
+        let sockets = self.shared.sockets.as_ref().ok_or(Refused::NoDevice)?;
+        match sockets.send(&frame.data()[14..], mark) {
+            Ok(()) => {
+                self.spare.give(frame.take());
+                Ok(())
             }
-            By::Nothing => Err((frame, Refused::NoDevice)),
+            Err(error) => {
+                tracing::debug!(port = %self.port.name, %error, "the kernel refused a packet");
+                Err(Refused::KernelSocket)
+            }
         }
     }
 
     /// Counts a frame that was refused.
     #[cold]
-    fn refused(&mut self, frame: Frame, reason: Refused, pool: &mut Pool) -> DropReason {
-        pool.give(frame);
+    fn refused(&mut self, reason: Refused) -> DropReason {
         self.port.unsent.add(&self.port.name, reason);
         drop_reason(reason)
     }
@@ -341,11 +347,15 @@ impl TxQueue for Tx {
         result
     }
 
-    fn tx_owned(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), DropReason> {
-        match self.way.send(frame, self.map.load(), pool) {
-            Ok(()) => Ok(()),
-            Err((frame, reason)) => Err(self.way.refused(frame, reason, pool)),
-        }
+    fn tx_owned(&mut self, mut frame: Frame, pool: &mut Pool) -> Result<(), DropReason> {
+        self.tx_taken(&mut frame, pool)
+    }
+
+    fn tx_taken(&mut self, frame: &mut Frame, pool: &mut Pool) -> Result<(), DropReason> {
+        self.way.send(frame, self.map.load(), pool).map_err(|reason| {
+            pool.give(frame.take());
+            self.way.refused(reason)
+        })
     }
 
     fn flush(&mut self) -> TxReport {

@@ -84,21 +84,20 @@ impl Pending {
             && self.packets().next.is_none_or(|next| Instant::now() >= next)
     }
 
-    /// Adds a packet, or says why not.
-    // The frame comes back whole so that no one loses it uncounted.
-    #[allow(clippy::result_large_err)]
+    /// Adds a packet, which is hollow then; or says why not, and leaves it.
     pub(super) fn add(
         &self,
-        frame: Frame,
+        frame: &mut Frame,
         way: Way,
         port: &Arc<TunnelPort>,
-    ) -> Result<(), (Frame, Refused)> {
+    ) -> Result<(), Refused> {
         let mut queue = self.packets();
         let same = queue.packets.iter().filter(|packet| packet.way.gateway == way.gateway).count();
         if same >= EACH_MAX || queue.packets.len() >= ALL_MAX {
-            return Err((frame, Refused::NeighbourQueue));
+            return Err(Refused::NeighbourQueue);
         }
         let since = Instant::now();
+        let frame = frame.take();
         queue.packets.push_back(Waiting { frame, way, since, port: port.clone() });
         self.count.store(queue.packets.len(), Ordering::Relaxed);
         if queue.packets.len() == 1 {

@@ -184,11 +184,16 @@ fn carry(from: &mut End, to: &mut End, worker: usize) -> usize {
     let frames = take(&mut *from.device[worker]);
     let n = frames.len();
     for frame in frames {
-        assert!(to.takers[worker].wants(&frame), "{frame:?}");
-        to.takers[worker].take(frame, &mut Pool::new());
+        give(&mut *to.takers[worker], frame);
     }
     to.takers[worker].flush();
     n
+}
+
+/// Gives a frame that is wanted.
+fn give(taker: &mut dyn Take, frame: Frame) {
+    assert!(taker.wants(&frame), "{frame:?}");
+    taker.take(frame, &mut Pool::new());
 }
 
 fn refusals(hub: &Hub) -> Vec<(Option<String>, bool, Refused, u64)> {
@@ -281,19 +286,18 @@ fn what_is_no_tunnel_packet_for_this_host_is_left_to_it() {
     // Padding is no part of the frame.
     let mut padded = frame.clone();
     padded.extend(&[0xee; 20]);
-    b.takers[0].take(padded, &mut Pool::new());
+    give(&mut *b.takers[0], padded);
     b.takers[0].flush();
     assert_eq!(take(&mut *b.rx[0])[0].data()[LEN..], udp4(1, 0));
     // Another key.
     let mut stranger = frame.clone();
     stranger.data_mut()[48] = 6;
-    assert!(b.takers[0].wants(&stranger));
-    b.takers[0].take(stranger, &mut Pool::new());
+    give(&mut *b.takers[0], stranger);
     assert_eq!(refusals(&b.hub), [(None, false, Refused::NoPort, 1)]);
     // A port that is down.
     b._port.set_admin(false).unwrap();
     assert!(!b._port.link().is_up());
-    b.takers[0].take(frame, &mut Pool::new());
+    give(&mut *b.takers[0], frame);
     assert_eq!(b._port.kernel_stats().rx_errors, 1);
     assert_eq!(b.tx[0].tx(&plain(&udp4(1, 0))), Err(DropReason::TxLinkDown));
     assert_eq!(
@@ -420,11 +424,41 @@ fn what_arrives_with_a_partial_sum_inside_keeps_it() {
     a.tx[0].flush();
     let mut frame = take(&mut *a.device[0]).remove(0);
     frame.offload.csum = Csum::Partial { start: 50 + 34, offset: 16 };
-    assert!(b.takers[0].wants(&frame));
-    b.takers[0].take(frame, &mut Pool::new());
+    give(&mut *b.takers[0], frame);
     b.takers[0].flush();
     let frame = take(&mut *b.rx[0]).remove(0);
     assert_eq!(frame.offload.csum, Csum::Partial { start: (LEN + 34) as u16, offset: 16 });
+}
+
+/// As Linux's VXLAN device hands frames over by veth.
+#[test]
+fn a_packet_around_many_segments_stays_one() {
+    let mut net = Net::new(1);
+    net.mtu = 65_535;
+    let mut a = end(Arc::new(net), 1, Kind::Vxlan, "remote_ip=10.0.0.2");
+    let mut b = end(Arc::new(Net::new(2)), 1, Kind::Vxlan, "remote_ip=10.0.0.1");
+    let mut whole = tcp(5000);
+    let inner = whole.data()[LEN..].to_vec();
+    whole.offload = Offload::NONE;
+    a.tx[0].tx(&whole).unwrap();
+    a.tx[0].flush();
+    let mut frame = take(&mut *a.device[0]).remove(0);
+    let gso = Gso { kind: GsoKind::TcpV4, size: 1400, hdr_len: 50 + 54, ecn: false };
+    let csum = Csum::Partial { start: 50 + 34, offset: 16 };
+    frame.offload = Offload { csum, gso: Some(gso) };
+    give(&mut *b.takers[0], frame.clone());
+    // A sum outside says that the outer flow is to be cut, which no TCP is.
+    frame.offload.csum = Csum::Partial { start: 34, offset: 6 };
+    give(&mut *b.takers[0], frame);
+    b.takers[0].flush();
+    let frames = take(&mut *b.rx[0]);
+    assert_eq!(frames.len(), 1);
+    assert_eq!(frames[0].data()[LEN..], inner);
+    let start = (LEN + 34) as u16;
+    let gso = Gso { hdr_len: LEN as u16 + 54, ..gso };
+    let csum = Csum::Partial { start, offset: 16 };
+    assert_eq!(frames[0].offload, Offload { csum, gso: Some(gso) });
+    assert_eq!(refusals(&b.hub), [(None, false, Refused::Offload, 1)]);
 }
 
 #[test]
@@ -474,6 +508,26 @@ fn circles_and_full_queues_end() {
     assert_eq!(full, Some(DropReason::TxQueueFull));
     let reasons: Vec<_> = a.hub.refusals().iter().map(|r| r.reason).collect();
     assert_eq!(reasons, [Refused::Loop, Refused::QueueFull]);
+}
+
+#[test]
+fn what_comes_for_a_queue_that_was_closed_is_counted() {
+    let mut a = end(Arc::new(Net::new(1)), 1, Kind::Gre, "remote_ip=10.0.0.2");
+    let mut b = end(Arc::new(Net::new(2)), 1, Kind::Gre, "remote_ip=10.0.0.1");
+    for _ in 0..3 {
+        a.tx[0].tx(&plain(&udp4(1, 0))).unwrap();
+    }
+    a.tx[0].flush();
+    let mut frames = take(&mut *a.device[0]);
+    give(&mut *b.takers[0], frames.remove(0));
+    b.takers[0].flush();
+    give(&mut *b.takers[0], frames.remove(0));
+    b.rx.clear();
+    assert_eq!(b._port.kernel_stats().rx_dropped, 1);
+    b.takers[0].flush();
+    give(&mut *b.takers[0], frames.remove(0));
+    b.takers[0].flush();
+    assert_eq!(b._port.kernel_stats().rx_dropped, 3);
 }
 
 #[test]
@@ -597,4 +651,63 @@ fn many_workers_send_and_take_while_ports_and_maps_change() {
     assert!(hub_b.refusals().is_empty(), "{:?}", hub_b.refusals());
     assert_eq!(taken + refused, WORKERS as u64 * u64::from(FRAMES));
     assert!(taken > 0);
+}
+
+/// Prints what a frame costs on its way out and in: `cargo test --release -p tunnel costs -- --ignored --nocapture`.
+#[test]
+#[ignore = "prints times"]
+fn what_a_frame_costs() {
+    const ROUNDS: u32 = 20_000;
+    const BURST: u32 = 32;
+    for (kind, text, large) in [
+        (Kind::Geneve, "key=flow", false),
+        (Kind::Geneve, "key=flow,csum=true", false),
+        (Kind::Geneve, "key=flow,csum=true", true),
+        (Kind::Vxlan, "key=5", false),
+        (Kind::Gre, "key=5", false),
+    ] {
+        let mut a = end(Arc::new(Net::new(1)), 1, kind, &format!("remote_ip=10.0.0.2,{text}"));
+        let mut b = end(Arc::new(Net::new(2)), 1, kind, &format!("remote_ip=10.0.0.1,{text}"));
+        let map = Arc::new(OptionMap::new(9, &[(0, 0x102, 0x80, 4)]).unwrap());
+        a.hub.set_options("t", map.clone());
+        b.hub.set_options("t", map.clone());
+        let mut inner = udp4(1, 0);
+        inner.resize(if large { 1400 } else { 60 }, 0);
+        let fields = Fields { present: u64::from(kind == Kind::Geneve), ..Fields::default() };
+        let frame = described(fields, &map, &[1, 2, 3, 4], &inner);
+        let (mut pool, mut burst) = (Pool::new(), Burst::new());
+        let (mut copies, mut out, mut inward) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+        for _ in 0..ROUNDS {
+            let begun = Instant::now();
+            let mut frames: Vec<Frame> = (0..BURST).map(|_| pool.clone_of(&frame)).collect();
+            copies += begun.elapsed();
+            let begun = Instant::now();
+            for frame in frames.drain(..) {
+                a.tx[0].tx_owned(frame, &mut pool).unwrap();
+            }
+            a.tx[0].flush();
+            a.device[0].rx(&mut burst, &mut pool).unwrap();
+            a.device[0].done();
+            out += begun.elapsed();
+            let begun = Instant::now();
+            for frame in burst.drain() {
+                assert!(b.takers[0].wants(&frame));
+                b.takers[0].take(frame, &mut pool);
+            }
+            b.takers[0].flush();
+            b.rx[0].rx(&mut burst, &mut pool).unwrap();
+            b.rx[0].done();
+            inward += begun.elapsed();
+            assert_eq!(burst.len(), BURST as usize);
+            burst.recycle(&mut pool);
+        }
+        let each = |all: Duration| all.as_nanos() / u128::from(ROUNDS * BURST);
+        println!(
+            "{kind} {text} {} octets: out {} ns, in {} ns (a copy {} ns)",
+            inner.len(),
+            each(out),
+            each(inward),
+            each(copies)
+        );
+    }
 }
