@@ -50,6 +50,16 @@ pub struct Received {
     pub inner: Range<usize>,
 }
 
+/// What says which port a packet is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whose {
+    kind: Kind,
+    udp_port: u16,
+    id: u64,
+    remote: IpAddr,
+    local: IpAddr,
+}
+
 fn u16_at(bytes: &[u8], at: usize) -> Result<u16, Refused> {
     match bytes.get(at..at + 2) {
         Some(word) => Ok(u16::from_be_bytes([word[0], word[1]])),
@@ -351,6 +361,12 @@ impl Received {
             }
             _ => Err(Refused::ErspanHeader),
         }
+    }
+
+    /// What says which port it is for: packets of which this is the same are for the same one.
+    pub fn whose(&self) -> Whose {
+        let &Received { kind, udp_port, id, remote, local, .. } = self;
+        Whose { kind, udp_port, id, remote, local }
     }
 
     /// The outer TOS or traffic class.
