@@ -4,7 +4,6 @@
 //!
 //! Cost for a packet that is none of a tunnel's: a look at its protocol, and for UDP at its port.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -15,7 +14,7 @@ use port::{Csum, DropReason, Frame, Pool, gso};
 use crate::hub::outlet::DESCRIPTOR_MAX;
 use crate::hub::shared::{Shared, TunnelPort};
 use crate::inner::decapsulate;
-use crate::parse::{Received, Whose, destination};
+use crate::parse::{Received, Whose, concerns};
 use crate::refused::Refused;
 use crate::table::Table;
 
@@ -98,21 +97,17 @@ impl Inlet {
     #[inline]
     pub(super) fn wants(&mut self, frame: &Frame) -> bool {
         let Some(packet) = packet(frame.data()) else { return false };
-        let Some(to) = destination(packet) else { return false };
-        self.wants_for(frame, packet, to)
-    }
-
-    fn wants_for(&mut self, frame: &Frame, packet: &[u8], to: IpAddr) -> bool {
         let table = self.table.load();
-        if table.is_empty() {
-            return false;
+        match concerns(packet, &**table) {
+            Some(to) if self.opener.shared.underlay.is_local(to) => {}
+            _ => return false,
         }
         match read(frame, packet, table) {
             Ok(None) => return false,
             Ok(Some(received)) => self.found = Ok(received),
             Err(reason) => self.found = Err(reason),
         }
-        self.opener.shared.underlay.is_local(to)
+        true
     }
 
     /// Takes an Ethernet frame that is [wanted](Self::wants).
