@@ -50,5 +50,6 @@ mod socket;
 mod start;
 pub mod sync;
 pub mod takeover;
+pub mod tunnels;
 pub mod verb;
 pub mod verbs;

@@ -16,6 +16,10 @@ pub const KINDS: Kinds = Kinds(&[
     &port_dpdk::KIND,
     &port::patch::KIND,
     &port::tap::INTERNAL,
+    &tunnel::kinds::GENEVE,
+    &tunnel::kinds::VXLAN,
+    &tunnel::kinds::GRE,
+    &tunnel::kinds::ERSPAN,
 ]);
 
 /// Reads a specification of any of them.
@@ -75,7 +79,8 @@ mod tests {
 
     #[test]
     fn the_database_gets_the_kind_it_asks_for() {
-        let mut words = vec!["internal", "patch", "system", "tap"];
+        let tunnels = ["erspan", "geneve", "gre", "internal", "ip6erspan", "ip6gre"];
+        let mut words = [&tunnels[..], &["patch", "system", "tap", "vxlan"]].concat();
         if port_dpdk::BUILT_IN {
             words.splice(0..0, ["dpdk", "dpdkvhostuser", "dpdkvhostuserclient"]);
         }
@@ -90,7 +95,7 @@ mod tests {
             let attach = KINDS.of_database(word).unwrap().attach;
             assert_eq!(attach("a", &options).to_string(), spec);
         }
-        assert!(KINDS.of_database("gre").is_none());
+        assert!(KINDS.of_database("stt").is_none());
     }
 
     #[test]
@@ -162,7 +167,7 @@ mod tests {
             (
                 "tapp:t0",
                 "unknown kind of port \"tapp\", did you mean \"tap\"?; known: memory, pcap, tap, \
-                 af_packet, af_xdp, dpdk, patch, internal",
+                 af_packet, af_xdp, dpdk, patch, internal, geneve, vxlan, gre, erspan",
             ),
             (
                 "a:1=xyzzyx:t0",

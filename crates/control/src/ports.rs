@@ -10,10 +10,10 @@ use crate::config::{Config, RxRate, RxWorker};
 use crate::failure::Failure;
 use crate::normal::vlan::Vlan;
 use crate::takeover::sockets::Socket;
+use crate::tunnels;
 use datapath::queues::{Change, Of, PortRef, QueuesConfig, Setting};
 use port::Port;
 use port::kind::{Attachment, Environment, TakeOver};
-use port::patch::Panel;
 use port::spec::Spec;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -178,7 +178,7 @@ impl Ports {
             })?;
             set.push(Setting { port: PortRef::Number(planned.number), of: of.clone() });
         }
-        let environment = config.environment().with(Panel::new(config.workers));
+        let environment = tunnels::meeting(config.environment(), config.workers);
         Ok(Ports { all, queues: set, environment })
     }
 

@@ -40,6 +40,7 @@ impl Agent {
             if let Err(refusal) = self.follow_tunnels() {
                 tracing::error!(port = view.number, %refusal, "the program cannot serve tunnel ports");
             }
+            self.tell_options();
         }
         if changed && let Err(refusal) = self.transaction(None).set_flood_groups() {
             tracing::error!(port = view.number, %refusal, "flooding does not follow the ports");

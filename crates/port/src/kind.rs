@@ -256,15 +256,21 @@ impl Kinds {
 
     /// For the book: a table of kinds.
     pub fn table(self) -> Vec<String> {
-        let row = |kind: &Kind| format!("| `{}` | {} | {} |", kind.form, kind.about, kind.use_for);
+        let row =
+            |kind: &Kind| format!("| `{}` | {} | {} |", cell(kind.form), kind.about, kind.use_for);
         let head = ["| SPEC | is | use it for |", "|---|---|---|"].map(str::to_owned);
         head.into_iter().chain(self.iter().map(row)).collect()
     }
 }
 
+/// Text of a cell: what would end it is escaped.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
 /// For the book: a table of a kind's options.
 pub fn options_table(kind: &Kind) -> Vec<String> {
-    let row = |(form, about): &(&str, &str)| format!("| `{form}` | {about} |");
+    let row = |(form, about): &(&str, &str)| format!("| `{}` | {about} |", cell(form));
     let head = [format!("| option of `{}` | meaning |", kind.word), "|---|---|".to_owned()];
     head.into_iter().chain(kind.options.iter().map(row)).collect()
 }

@@ -8,6 +8,7 @@ use crate::controller::Controllers;
 use crate::controllers::openflow::OpenFlow;
 use crate::program::tables;
 use crate::sync::lock;
+use crate::tunnels::follow::follow_options;
 use crate::{guard, room};
 use of_pipeline::AgentError;
 use std::sync::{Arc, Mutex};
@@ -61,6 +62,7 @@ impl Bridge {
         });
         match openflow {
             Ok(openflow) => {
+                follow_options(&openflow, &switch, &defaults.environment);
                 if let Some(bound) = defaults.watchdog
                     && let Err(error) = guard::watch(&switch, bound)
                 {

@@ -45,11 +45,11 @@ pub use status::{BridgeStatus, ControllerState, PortState};
 use crate::config::diff::{BridgeSetup, Change};
 use crate::controller::Controllers;
 use crate::sync::lock;
+use crate::tunnels;
 use datapath::policer::Policing;
 use datapath::queues::QueuesConfig;
 use port::kind::Environment;
 use port::link::LinkRequest;
-use port::patch::Panel;
 use std::sync::{Arc, Mutex, MutexGuard};
 use switch::{Switch, Workers};
 
@@ -69,8 +69,7 @@ struct Inner {
 impl Bridges {
     /// None yet, on these workers.
     pub fn new(workers: Workers, defaults: Defaults) -> Bridges {
-        let panel = Panel::new(workers.len());
-        let environment = defaults.environment.clone().with(panel);
+        let environment = tunnels::meeting(defaults.environment.clone(), workers.len());
         Bridges::with_environment(workers, environment, defaults)
     }
 
@@ -123,6 +122,13 @@ impl Bridges {
         let _changing = self.changing();
         self.check_new(&config.name)?;
         let bridge = Bridge::of(config, switch, controllers, ports);
+        if let Some(openflow) = bridge.openflow() {
+            tunnels::follow::follow_options(
+                &openflow,
+                bridge.switch(),
+                &self.0.defaults.environment,
+            );
+        }
         bridge.set_normal()?;
         lock(&self.0.all).push(Arc::new(bridge));
         Ok(())

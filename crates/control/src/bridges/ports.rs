@@ -31,6 +31,9 @@ impl Bridge {
         let name = config.name.as_str();
         let opened = open(&*config.attachment, name, config.rx_rate, environment);
         let port = opened.map_err(|error| Error::Port { port: name.to_owned(), error })?;
+        if port.info().described && self.openflow().is_none() {
+            return Err(Error::NotOpenFlow { bridge: self.name().to_owned() });
+        }
         for warning in &port.info().warnings {
             tracing::warn!(bridge = self.name(), port = name, "{warning}");
         }

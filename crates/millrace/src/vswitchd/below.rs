@@ -496,6 +496,9 @@ impl Switch for Below {
     fn ask(&self, family: &str, words: &[&str]) -> Result<String, String> {
         match (family, words) {
             ("bond" | "lacp", _) => control::bonds::ask(&self.bridges, family, words),
+            ("route" | "tnl", _) => {
+                control::tunnels::show::answer(&self.bridges.defaults().environment, family, words)
+            }
             ("qos", ["show", interface]) => {
                 let (bridge, told) = self.of_interface(interface)?;
                 Ok(qos::show(&bridge, interface, told.qos.get(*interface)))
@@ -519,6 +522,8 @@ impl Switch for Below {
                 *sums.entry(name.to_owned()).or_default() += count;
             }
         }
+        let refused = control::tunnels::show::refused(&self.bridges.defaults().environment);
+        sums.extend(refused);
         sums.into_iter().collect()
     }
 

@@ -191,10 +191,14 @@ impl Agent {
             return Err(refusal);
         }
         self.stores.tunnels.numbers = numbers;
+        self.tell_options();
+        Ok(())
+    }
+
+    pub(crate) fn tell_options(&self) {
         if let Some(follower) = &self.stores.tunnels.follower {
             follower(&self.stores.tunnels.map);
         }
-        Ok(())
     }
 
     /// The answer to `NXT_TLV_TABLE_REQUEST`.

@@ -37,16 +37,15 @@ const REASONS: &[(&str, &str)] = &[
     ("fdb/stats-clear", "counters are never set back"),
     ("mdb/", "multicast snooping is not there yet"),
     ("odp-execute/", "there is no such datapath"),
-    ("ofproto/list-tunnels", "tunnels are not there yet"),
     (
         "ofproto/trace-packet-out",
         "not there: ofproto/trace shows the same entries for the same packet",
     ),
-    ("ovs/route/", "tunnels are not there yet, so no routes are looked up"),
+    ("ovs/route/", "routes are the kernel's; `ip route` changes them"),
     ("revalidator/", NO_CACHE),
     ("rstp/", "spanning trees are not built"),
     ("stp/", "spanning trees are not built"),
-    ("tnl/", "tunnels are not there yet"),
+    ("tnl/", "neighbours and addresses are the kernel's; `ip neigh` and `ip address` change them"),
     ("upcall/", NO_CACHE),
     (
         "vlog/disable-rate-limit",

@@ -16,6 +16,7 @@ mod ofproto;
 mod qos;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 mod version;
 mod vlog;
 
@@ -25,7 +26,7 @@ use std::sync::atomic::Ordering;
 
 /// All that are there, by name.
 pub fn all() -> Vec<&'static Command> {
-    let families: [&[Command]; 14] = [
+    let families: [&[Command]; 15] = [
         bond::COMMANDS,
         bridge::COMMANDS,
         coverage::COMMANDS,
@@ -38,6 +39,7 @@ pub fn all() -> Vec<&'static Command> {
         memory::COMMANDS,
         ofproto::COMMANDS,
         qos::COMMANDS,
+        tunnel::COMMANDS,
         version::COMMANDS,
         vlog::COMMANDS,
     ];
