@@ -8,7 +8,7 @@ use contract::tunnel::OptionMap;
 use crate::config::{Config, Kind};
 use crate::headers::{HEADERS_MAX, Outgoing, Packet, Path};
 use crate::inner::decapsulate;
-use crate::parse::{Received, destination};
+use crate::parse::{Received, concerns};
 use crate::table::Table;
 
 /// Ports of every kind that take all packets, and the map of their options.
@@ -49,8 +49,10 @@ pub fn tunnel(data: &[u8]) {
 /// Takes a packet, and sends what it carries.
 pub(crate) fn packet(packet: &[u8], valid: bool) -> bool {
     let (table, map) = ports();
-    let Ok(Some(received)) = Received::read(packet, &table, valid) else { return false };
-    assert_eq!(destination(packet), Some(received.local));
+    let read = Received::read(packet, &table, valid);
+    assert!(read == Ok(None) || concerns(packet, &table).is_some(), "{read:?}");
+    let Ok(Some(received)) = read else { return false };
+    assert_eq!(concerns(packet, &table), Some(received.local));
     let mut frame = vec![0; map.descriptor_len()];
     let Ok(len) = received.describe(packet, &map, &mut frame) else { return false };
     assert_eq!(len, frame.len());

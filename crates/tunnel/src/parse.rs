@@ -50,6 +50,16 @@ pub struct Received {
     pub inner: Range<usize>,
 }
 
+/// What says which port a packet is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whose {
+    kind: Kind,
+    udp_port: u16,
+    id: u64,
+    remote: IpAddr,
+    local: IpAddr,
+}
+
 fn u16_at(bytes: &[u8], at: usize) -> Result<u16, Refused> {
     match bytes.get(at..at + 2) {
         Some(word) => Ok(u16::from_be_bytes([word[0], word[1]])),
@@ -149,22 +159,30 @@ impl Ip {
     }
 }
 
-/// The outer destination of an IP packet, if it is UDP or GRE: what else is needed to leave most packets alone.
+/// A first look at an IP packet: its destination, if its protocol or UDP port is one of tunnels. All that
+/// [`Received::read`] takes or refuses has one. Cost: a few loads, for UDP a hash lookup.
 #[inline]
-pub fn destination(packet: &[u8]) -> Option<IpAddr> {
-    match packet.first()? >> 4 {
+pub fn concerns(packet: &[u8], kinds: &impl Kinds) -> Option<IpAddr> {
+    let (protocol, l4, to): (u8, usize, IpAddr) = match packet.first()? >> 4 {
         4 => {
             let header = packet.first_chunk::<20>()?;
             let [.., a, b, c, d] = *header;
-            matches!(header[9], 17 | 47).then(|| Ipv4Addr::new(a, b, c, d).into())
+            (header[9], usize::from(header[0] & 15) * 4, Ipv4Addr::new(a, b, c, d).into())
         }
         6 => {
-            let octets = packet.get(24..40)?;
-            let octets: [u8; 16] = octets.try_into().ok()?;
-            matches!(packet[6], 17 | 47).then(|| Ipv6Addr::from(octets).into())
+            let header = packet.first_chunk::<40>()?;
+            let mut octets = [0; 16];
+            octets.copy_from_slice(&header[24..]);
+            (header[6], 40, Ipv6Addr::from(octets).into())
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    let concerns = match protocol {
+        17 => kinds.of_udp(u16_at(packet, l4 + 2).ok()?).is_some(),
+        47 => kinds.has_gre(),
+        _ => false,
+    };
+    concerns.then_some(to)
 }
 
 impl Received {
@@ -351,6 +369,12 @@ impl Received {
             }
             _ => Err(Refused::ErspanHeader),
         }
+    }
+
+    /// What says which port it is for: packets of which this is the same are for the same one.
+    pub fn whose(&self) -> Whose {
+        let &Received { kind, udp_port, id, remote, local, .. } = self;
+        Whose { kind, udp_port, id, remote, local }
     }
 
     /// The outer TOS or traffic class.

@@ -4,7 +4,6 @@
 //!
 //! Cost for a packet that is none of a tunnel's: a look at its protocol, and for UDP at its port.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -15,7 +14,7 @@ use port::{Csum, DropReason, Frame, Pool, gso};
 use crate::hub::outlet::DESCRIPTOR_MAX;
 use crate::hub::shared::{Shared, TunnelPort};
 use crate::inner::decapsulate;
-use crate::parse::{Received, destination};
+use crate::parse::{Received, Whose, concerns};
 use crate::refused::Refused;
 use crate::table::Table;
 
@@ -56,7 +55,9 @@ struct Opener {
     of: String,
     worker: usize,
     entries: Vec<Entry>,
-    version: (u64, u64),
+    /// What the last packet was found by, and its entry.
+    last: Option<(Whose, usize)>,
+    generation: u64,
     descriptor: Box<[u8; DESCRIPTOR_MAX]>,
 }
 
@@ -80,7 +81,8 @@ impl Inlet {
     pub(super) fn new(shared: Arc<Shared>, of: String, worker: usize) -> Inlet {
         let table = Cache::new(HubTable(shared.clone()));
         let opener = Opener {
-            version: shared.version(),
+            generation: shared.generation(),
+            last: None,
             shared,
             of,
             worker,
@@ -95,21 +97,17 @@ impl Inlet {
     #[inline]
     pub(super) fn wants(&mut self, frame: &Frame) -> bool {
         let Some(packet) = packet(frame.data()) else { return false };
-        let Some(to) = destination(packet) else { return false };
-        self.wants_for(frame, packet, to)
-    }
-
-    fn wants_for(&mut self, frame: &Frame, packet: &[u8], to: IpAddr) -> bool {
         let table = self.table.load();
-        if table.is_empty() {
-            return false;
+        match concerns(packet, &**table) {
+            Some(to) if self.opener.shared.underlay.is_local(to) => {}
+            _ => return false,
         }
         match read(frame, packet, table) {
             Ok(None) => return false,
             Ok(Some(received)) => self.found = Ok(received),
             Err(reason) => self.found = Err(reason),
         }
-        self.opener.shared.underlay.is_local(to)
+        true
     }
 
     /// Takes an Ethernet frame that is [wanted](Self::wants).
@@ -162,60 +160,48 @@ impl Opener {
         table: &Table<Arc<TunnelPort>>,
         pool: &mut Pool,
     ) {
-        let found = match found {
-            Ok(received) => match table.find(received) {
-                Some(port) => Ok((received, port)),
-                None => Err(Refused::NoPort),
-            },
-            Err(reason) => Err(*reason),
-        };
         match found {
-            Ok((received, port)) => {
-                let result = self.open(frame, received, port);
-                let to = self.entry(port);
-                match result.and_then(|()| to.check().map_err(refusal)) {
-                    Ok(hops) => return to.push(frame.take(), hops),
-                    Err(reason) => port.untaken.add(&port.name, reason),
+            Ok(received) => match self.entry(received, table) {
+                Some(at) => {
+                    let Entry { port, to } = &mut self.entries[at];
+                    let opened = open(frame, received, port, &mut self.descriptor);
+                    match opened.and_then(|()| to.check().map_err(refusal)) {
+                        Ok(hops) => return to.push(frame.take(), hops),
+                        Err(reason) => port.untaken.add(&port.name, reason),
+                    }
                 }
-            }
-            Err(reason) => self.shared.untaken.add(&self.of, reason),
+                None => self.shared.untaken.add(&self.of, Refused::NoPort),
+            },
+            Err(reason) => self.shared.untaken.add(&self.of, *reason),
         }
         pool.give(frame.take());
     }
 
-    /// Puts a descriptor in place of the outer headers.
-    fn open(
-        &mut self,
-        frame: &mut Frame,
-        received: &Received,
-        port: &TunnelPort,
-    ) -> Result<(), Refused> {
-        if !port.wanted_up.load(Ordering::Relaxed) {
-            return Err(Refused::PortDown);
-        }
-        received.suits(port.out.config())?;
-        let map = port.map.load();
-        let packet = &frame.data()[ETHERNET..];
-        let len = received.describe(packet, &map, &mut self.descriptor[..])?;
-        frame.truncate(ETHERNET + received.inner.end);
-        frame.pull_front(ETHERNET + received.inner.start);
-        if frame.offload.gso.is_some() && !matches!(frame.offload.csum, Csum::Partial { .. }) {
-            return Err(Refused::Offload);
-        }
-        decapsulate(received.tos(), frame.data_mut())?;
-        frame.push_front(len).copy_from_slice(&self.descriptor[..len]);
-        Ok(())
-    }
-
-    /// The way to a port.
-    fn entry(&mut self, port: &Arc<TunnelPort>) -> &mut Sender {
-        let version = self.shared.version();
-        if version.1 != self.version.1 {
+    /// The port that a packet is for.
+    #[inline]
+    fn entry(&mut self, received: &Received, table: &Table<Arc<TunnelPort>>) -> Option<usize> {
+        let generation = self.shared.generation();
+        if generation != self.generation {
             // Ports that are gone are let go of.
             self.flush();
             self.entries.clear();
+            self.last = None;
+            self.generation = generation;
         }
-        self.version = version;
+        let whose = received.whose();
+        match self.last {
+            Some((last, at)) if last == whose => Some(at),
+            _ => self.other_entry(received, whose, table),
+        }
+    }
+
+    fn other_entry(
+        &mut self,
+        received: &Received,
+        whose: Whose,
+        table: &Table<Arc<TunnelPort>>,
+    ) -> Option<usize> {
+        let port = table.find(received)?;
         let at = match self.entries.iter().position(|entry| Arc::ptr_eq(&entry.port, port)) {
             Some(at) => at,
             None => {
@@ -225,12 +211,37 @@ impl Opener {
                 self.entries.len() - 1
             }
         };
-        &mut self.entries[at].to
+        self.last = Some((whose, at));
+        Some(at)
     }
 
     fn flush(&mut self) {
         self.entries.iter_mut().for_each(|entry| entry.to.flush());
     }
+}
+
+/// Puts a descriptor in place of the outer headers.
+fn open(
+    frame: &mut Frame,
+    received: &Received,
+    port: &TunnelPort,
+    descriptor: &mut [u8; DESCRIPTOR_MAX],
+) -> Result<(), Refused> {
+    if !port.wanted_up.load(Ordering::Relaxed) {
+        return Err(Refused::PortDown);
+    }
+    received.suits(port.out.config())?;
+    let map = port.map.load();
+    let packet = &frame.data()[ETHERNET..];
+    let len = received.describe(packet, &map, &mut descriptor[..])?;
+    frame.truncate(ETHERNET + received.inner.end);
+    frame.pull_front(ETHERNET + received.inner.start);
+    if frame.offload.gso.is_some() && !matches!(frame.offload.csum, Csum::Partial { .. }) {
+        return Err(Refused::Offload);
+    }
+    decapsulate(received.tos(), frame.data_mut())?;
+    frame.push_front(len).copy_from_slice(&descriptor[..len]);
+    Ok(())
 }
 
 /// Why a queue takes no more.

@@ -48,6 +48,8 @@ struct Exit {
 
 pub(super) struct Tx {
     map: Cache<PortMap, Arc<OptionMap>>,
+    /// That of the frame at hand.
+    descriptor: Box<[u8; DESCRIPTOR_MAX]>,
     way: Outlet,
 }
 
@@ -56,8 +58,11 @@ struct Outlet {
     shared: Arc<Shared>,
     port: Arc<TunnelPort>,
     worker: usize,
-    routes: Routes<Route>,
-    last: Option<(Ends, Route)>,
+    /// Where in `known` a way is.
+    routes: Routes<usize>,
+    known: Vec<Route>,
+    /// That of the last frame.
+    last: Option<(Ends, usize)>,
     /// What routes and devices were learnt by.
     version: (u64, u64),
     exits: Vec<Exit>,
@@ -87,6 +92,7 @@ impl Tx {
             port,
             worker,
             routes: Routes::default(),
+            known: Vec::new(),
             last: None,
             exits: Vec::new(),
             room: Box::new([0; HEADERS_MAX]),
@@ -94,22 +100,24 @@ impl Tx {
             spare: Pool::default(),
             report: TxReport::default(),
         };
-        Tx { map, way }
+        Tx { map, descriptor: Box::new([0; DESCRIPTOR_MAX]), way }
     }
 }
 
 impl Outlet {
     /// Sends a frame with its descriptor, which is hollow then; or says why not, and leaves it.
-    fn send(&mut self, frame: &mut Frame, map: &OptionMap, pool: &mut Pool) -> Result<(), Refused> {
+    fn send(
+        &mut self,
+        frame: &mut Frame,
+        map: &OptionMap,
+        descriptor: &mut [u8; DESCRIPTOR_MAX],
+        pool: &mut Pool,
+    ) -> Result<(), Refused> {
         if !self.port.wanted_up.load(Ordering::Relaxed) {
             return Err(Refused::PortDown);
         }
         let len = map.descriptor_len();
-        let mut descriptor = [0; DESCRIPTOR_MAX];
-        let descriptor = match len {
-            LEN => &mut descriptor[..LEN],
-            _ => descriptor.get_mut(..len).ok_or(Refused::Descriptor)?,
-        };
+        let descriptor = descriptor.get_mut(..len).ok_or(Refused::Descriptor)?;
         descriptor.copy_from_slice(frame.data().get(..len).ok_or(Refused::Descriptor)?);
         frame.pull_front(len);
         if frame.offload.is_plain() {
@@ -150,28 +158,14 @@ impl Outlet {
         descriptor: &[u8],
         map: &OptionMap,
     ) -> Result<(), Refused> {
-        let inner_len = frame.len();
-        let (len, ends, next, by) = self.headers(frame.data(), descriptor, map)?;
-        frame.push_front(len).copy_from_slice(&self.room[..len]);
-        frame.offload = Offload::NONE;
-        self.leave(frame, ends, &next, by)?;
-        self.report.count_sent(inner_len);
-        Ok(())
-    }
-
-    /// Writes the headers into the room: how long they are, and which way the packet goes.
-    fn headers(
-        &mut self,
-        inner: &[u8],
-        descriptor: &[u8],
-        map: &OptionMap,
-    ) -> Result<(usize, Ends, Next, By), Refused> {
+        let inner = frame.data();
         if inner.len() < 14 {
             return Err(Refused::TooShort);
         }
         let packet = Packet::of(descriptor, inner, map)?;
         let ends = self.port.out.ends(&packet.fields)?;
-        let (next, by) = self.route(ends).ok_or(Refused::Unreachable)?;
+        let at = self.route(ends);
+        let (next, by) = self.known[at].as_ref().ok_or(Refused::Unreachable)?;
         let path = Path {
             remote: ends.0,
             source: ends.1.unwrap_or(next.source),
@@ -180,11 +174,32 @@ impl Outlet {
             stamp: if self.has_stamps(&packet.fields) { stamp() } else { 0 },
         };
         let len = self.port.out.write(&packet, &path, &mut self.room[..])?;
-        let fragments = by == By::Sockets && !self.port.out.config().df_default && ends.0.is_ipv4();
-        if len - 14 + inner.len() > next.mtu as usize && !fragments {
+        let config = self.port.out.config();
+        let fragments = *by == By::Sockets && !config.df_default && ends.0.is_ipv4();
+        let inner_len = inner.len();
+        if len - 14 + inner_len > next.mtu as usize && !fragments {
             return Err(Refused::Mtu);
         }
-        Ok((len, ends, next, by))
+        frame.push_front(len).copy_from_slice(&self.room[..len]);
+        frame.offload = Offload::NONE;
+        match *by {
+            By::Device(exit) if next.neighbour.is_some() => {
+                let to = &mut self.exits[exit].to;
+                match to.check() {
+                    Ok(hops) => to.push(frame.take(), hops),
+                    Err(DropReason::PatchLoop) => return Err(Refused::Loop),
+                    Err(_) => return Err(Refused::QueueFull),
+                }
+            }
+            By::Device(exit) => {
+                let next = *next;
+                self.wait(frame, ends, &next, exit)?;
+            }
+            By::Sockets => self.leave_by_sockets(frame)?,
+            By::Nothing => return Err(Refused::NoDevice),
+        }
+        self.report.count_sent(inner_len);
+        Ok(())
     }
 
     fn has_stamps(&self, fields: &Fields) -> bool {
@@ -197,36 +212,42 @@ impl Outlet {
         config.kind == Kind::Erspan && version == 2
     }
 
-    /// The way to these ends, as it is now.
+    /// Where the way to these ends is known, as it is now.
     #[inline]
-    fn route(&mut self, ends: Ends) -> Route {
+    fn route(&mut self, ends: Ends) -> usize {
         let version = self.shared.version();
         if version != self.version {
             self.version = version;
-            self.routes.clear();
-            self.last = None;
+            self.forget_routes();
             self.forget_devices();
         }
         match self.last {
-            Some((last, route)) if last == ends => route,
+            Some((last, at)) if last == ends => at,
             _ => self.other_route(ends),
         }
     }
 
-    fn other_route(&mut self, ends: Ends) -> Route {
-        let route = match self.routes.get(&ends) {
-            Some(route) => *route,
+    fn other_route(&mut self, ends: Ends) -> usize {
+        let at = match self.routes.get(&ends) {
+            Some(at) => *at,
             None => {
                 let route = self.resolve(ends);
-                if self.routes.len() >= ROUTES_MAX {
-                    self.routes.clear();
+                if self.known.len() >= ROUTES_MAX {
+                    self.forget_routes();
                 }
-                self.routes.insert(ends, route);
-                route
+                self.known.push(route);
+                self.routes.insert(ends, self.known.len() - 1);
+                self.known.len() - 1
             }
         };
-        self.last = Some((ends, route));
-        route
+        self.last = Some((ends, at));
+        at
+    }
+
+    fn forget_routes(&mut self) {
+        self.routes.clear();
+        self.known.clear();
+        self.last = None;
     }
 
     #[cold]
@@ -257,26 +278,6 @@ impl Outlet {
         self.exits.iter_mut().for_each(|exit| exit.to.flush());
         let devices = self.shared.devices.load();
         self.exits.retain(|exit| devices.iter().any(|device| Arc::ptr_eq(device, &exit.device)));
-    }
-
-    /// Sends a packet with all its headers.
-    fn leave(&mut self, frame: &mut Frame, ends: Ends, next: &Next, by: By) -> Result<(), Refused> {
-        match by {
-            By::Device(at) => {
-                let exit = &mut self.exits[at];
-                if next.neighbour.is_none() {
-                    return self.wait(frame, ends, next, at);
-                }
-                match exit.to.check() {
-                    Ok(hops) => exit.to.push(frame.take(), hops),
-                    Err(DropReason::PatchLoop) => return Err(Refused::Loop),
-                    Err(_) => return Err(Refused::QueueFull),
-                }
-                Ok(())
-            }
-            By::Sockets => self.leave_by_sockets(frame),
-            By::Nothing => Err(Refused::NoDevice),
-        }
     }
 
     /// Has the neighbour asked for, and the packet wait.
@@ -352,7 +353,7 @@ impl TxQueue for Tx {
     }
 
     fn tx_taken(&mut self, frame: &mut Frame, pool: &mut Pool) -> Result<(), DropReason> {
-        self.way.send(frame, self.map.load(), pool).map_err(|reason| {
+        self.way.send(frame, self.map.load(), &mut self.descriptor, pool).map_err(|reason| {
             pool.give(frame.take());
             self.way.refused(reason)
         })

@@ -125,7 +125,13 @@ impl Shared {
     /// The number of what workers have learnt of ports, devices and routes: it is to be learnt anew when this changes.
     #[inline]
     pub(super) fn version(&self) -> (u64, u64) {
-        (self.underlay.version(), self.generation.load(Ordering::Acquire))
+        (self.underlay.version(), self.generation())
+    }
+
+    /// Changes with ports and devices.
+    #[inline]
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
     pub(super) fn changed(&self) {
