@@ -14,7 +14,7 @@
 //!
 //! Cost: one copy of the payload and one pass for its checksum.
 
-use crate::offload::{Csum, Gso, GsoKind, VNET_HDR_LEN};
+use crate::offload::{Csum, GsoKind, VNET_HDR_LEN};
 use crate::{DropReason, Frame, Offload, Pool};
 use wire::checksum::{self, Pseudo};
 use wire::layers::{Fragment, Layers, Network, transport_checksum};
@@ -49,8 +49,8 @@ pub fn complete(
     pool: &mut Pool,
     mut emit: impl FnMut(Frame),
 ) -> Result<(), DropReason> {
-    if let Some(gso) = frame.offload.gso {
-        return segment(frame, gso, pool, &mut emit).ok_or(DropReason::TxNoOffload);
+    if frame.offload.gso.is_some() {
+        return segment(frame, pool, &mut emit).ok_or(DropReason::TxNoOffload);
     }
     let mut copy = pool.clone_of(frame);
     match complete_sum(&mut copy) {
@@ -90,6 +90,11 @@ pub fn kernel_carries(frame: &Frame) -> bool {
         at += 4;
     }
     matches!(u16_at(data, at), Some(0x0800 | 0x86dd))
+}
+
+/// Whether it is a UDP frame that is to be cut into datagrams, which Linux does since 6.2.
+pub(crate) fn is_udp(frame: &Frame) -> bool {
+    frame.offload.gso.is_some_and(|gso| gso.kind == GsoKind::UdpL4)
 }
 
 /// The virtio-net header to hand to Linux with the frame. The hint of the header length is made
@@ -159,39 +164,91 @@ impl Headers {
 }
 
 /// Cuts a GSO frame; `None` if its headers are not what its offload says.
-fn segment(frame: &Frame, gso: Gso, pool: &mut Pool, emit: &mut impl FnMut(Frame)) -> Option<()> {
-    let data = frame.data();
-    let found = Headers::of(data)?;
-    let (protocol, wants_ipv6) = match gso.kind {
-        GsoKind::TcpV4 => (IpProtocol::TCP, Some(false)),
-        GsoKind::TcpV6 => (IpProtocol::TCP, Some(true)),
-        GsoKind::UdpL4 => (IpProtocol::UDP, None),
-        GsoKind::UdpFragment => return None,
-    };
-    if found.protocol != protocol || wants_ipv6.is_some_and(|v6| v6 != found.is_ipv6) {
-        return None;
-    }
-    let transport_len = match protocol {
-        IpProtocol::TCP => wire::tcp::Packet::new_checked(&data[found.l4..]).ok()?.header_len(),
-        _ => wire::udp::HEADER_LEN,
-    };
-    let headers = data.get(..found.l4 + transport_len)?;
-    let payload = data.get(headers.len()..found.end)?;
-    let size = usize::from(gso.size);
-    let count = payload.len().div_ceil(size).max(1);
-    for i in 0..count {
-        let from = i * size;
-        let part = &payload[from..payload.len().min(from + size)];
-        let mut out = pool.take(headers.len() + part.len());
-        out.replace(headers);
-        out.extend(part);
-        let place = Place { index: i, offset: from, is_last: i + 1 == count };
-        finish_segment(out.data_mut(), &found, place);
-        out.copy_metadata(frame);
-        out.offload = Offload { csum: Csum::Valid, gso: None };
-        emit(out);
-    }
+fn segment(frame: &Frame, pool: &mut Pool, emit: &mut impl FnMut(Frame)) -> Option<()> {
+    let segments = Segments::of(frame)?;
+    segments.emit(frame, pool, emit);
     Some(())
+}
+
+/// Cuts a GSO frame without its transport checksums, for who takes the segments apart at once: their sums are called
+/// valid, and the fields hold what stood there. `None` as for [`complete`].
+pub fn cut_without_sums(
+    frame: &Frame,
+    pool: &mut Pool,
+    mut emit: impl FnMut(Frame),
+) -> Result<(), DropReason> {
+    let segments = Segments::of(frame).ok_or(DropReason::TxNoOffload)?;
+    Segments { sums: false, ..segments }.emit(frame, pool, &mut emit);
+    Ok(())
+}
+
+/// What a GSO frame is cut into, to be written piece by piece.
+pub struct Segments<'a> {
+    found: Headers,
+    headers: &'a [u8],
+    payload: &'a [u8],
+    size: usize,
+    /// Transport checksums are to be computed.
+    sums: bool,
+}
+
+impl<'a> Segments<'a> {
+    /// Of a frame; `None` if its headers are not what its offload says, or nothing is to be cut.
+    pub fn of(frame: &'a Frame) -> Option<Segments<'a>> {
+        let (data, gso) = (frame.data(), frame.offload.gso?);
+        let found = Headers::of(data)?;
+        let (protocol, wants_ipv6) = match gso.kind {
+            GsoKind::TcpV4 => (IpProtocol::TCP, Some(false)),
+            GsoKind::TcpV6 => (IpProtocol::TCP, Some(true)),
+            GsoKind::UdpL4 => (IpProtocol::UDP, None),
+            GsoKind::UdpFragment => return None,
+        };
+        if found.protocol != protocol || wants_ipv6.is_some_and(|v6| v6 != found.is_ipv6) {
+            return None;
+        }
+        let transport_len = match protocol {
+            IpProtocol::TCP => wire::tcp::Packet::new_checked(&data[found.l4..]).ok()?.header_len(),
+            _ => wire::udp::HEADER_LEN,
+        };
+        let headers = data.get(..found.l4 + transport_len)?;
+        let payload = data.get(headers.len()..found.end)?;
+        Some(Segments { found, headers, payload, size: usize::from(gso.size).max(1), sums: true })
+    }
+
+    /// How many there are, one at least.
+    pub fn count(&self) -> usize {
+        self.payload.len().div_ceil(self.size).max(1)
+    }
+
+    fn part(&self, index: usize) -> &'a [u8] {
+        let from = (index * self.size).min(self.payload.len());
+        &self.payload[from..self.payload.len().min(from + self.size)]
+    }
+
+    /// Octets of one.
+    pub fn len_of(&self, index: usize) -> usize {
+        self.headers.len() + self.part(index).len()
+    }
+
+    /// Adds one at the end of a frame.
+    pub fn append(&self, index: usize, out: &mut Frame) {
+        let at = out.len();
+        out.extend(self.headers);
+        out.extend(self.part(index));
+        let (offset, is_last) = (index * self.size, index + 1 == self.count());
+        let place = Place { index, offset, is_last };
+        finish_segment(&mut out.data_mut()[at..], &self.found, place, self.sums);
+    }
+
+    fn emit(&self, frame: &Frame, pool: &mut Pool, emit: &mut impl FnMut(Frame)) {
+        for index in 0..self.count() {
+            let mut out = pool.take(self.len_of(index));
+            self.append(index, &mut out);
+            out.copy_metadata(frame);
+            out.offload = Offload { csum: Csum::Valid, gso: None };
+            emit(out);
+        }
+    }
 }
 
 /// Which segment it is.
@@ -204,7 +261,7 @@ struct Place {
 
 /// Makes a copy of the headers right for the segment that follows them. The caller has checked
 /// that all headers lie within.
-fn finish_segment(data: &mut [u8], headers: &Headers, place: Place) {
+fn finish_segment(data: &mut [u8], headers: &Headers, place: Place, sums: bool) {
     let (l3, l4) = (headers.l3, headers.l4);
     let transport_len = data.len() - l4;
     if headers.protocol == IpProtocol::TCP {
@@ -232,6 +289,9 @@ fn finish_segment(data: &mut [u8], headers: &Headers, place: Place) {
         let header_sum = checksum::checksum(&data[l3..l4]);
         put_u16(data, l3 + 10, header_sum.into());
     }
+    if !sums {
+        return;
+    }
     let field = l4 + headers.checksum_offset;
     put_u16(data, field, 0);
     // The form of zero that UDP asks for means the same to TCP.
@@ -252,6 +312,7 @@ fn u16_at(data: &[u8], at: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Gso;
 
     /// Headers with a pseudo-header sum in the checksum field, as Linux hands them over.
     fn tcp_frame(is_ipv6: bool, tags: usize, payload: &[u8], flags: u8) -> Frame {

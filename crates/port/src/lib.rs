@@ -29,6 +29,7 @@ pub mod drops;
 pub mod error;
 pub mod fault;
 pub mod frame;
+pub mod gro;
 pub mod gso;
 mod intake;
 pub mod kind;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lab::{Bridge, Lab, iperf, must, ping, sh};
 use port::af_packet::AfPacket;
 use port::tap::Tap;
-use port::{Burst, Csum, Frame, LinkState, Pool, Port, StampedBy, TxQueue};
+use port::{Burst, Csum, Frame, Gso, GsoKind, LinkState, Offload, Pool, Port, StampedBy, TxQueue};
 
 const A: &str = "10.77.0.1";
 const B: &str = "10.77.0.2";
@@ -132,6 +132,45 @@ fn software_completes_what_a_host_left_open() {
         }
     }
     panic!("no datagram with a partial checksum came");
+}
+
+/// The kernel refuses this frame for its offset of the checksum, as one before 6.2 refuses all that are cut into datagrams.
+#[test]
+fn what_the_kernel_will_not_cut_into_datagrams_is_cut_before() {
+    let Some(lab) = Lab::new() else { return };
+    lab.veth("a", "p1", A);
+    lab.at("a", "ip link set eth0 promisc on");
+    let mut far = lab.within("a", || AfPacket::open("eth0").expect("eth0"));
+    let mut rx = lab.within("a", || far.rx_queue(0).unwrap());
+    let mut port = lab.within("s", || AfPacket::open("p1").expect("p1"));
+    let mut tx = lab.within("s", || port.tx_queue().unwrap());
+    let mut data =
+        [&[2u8; 12][..], &[8, 0, 0x45, 0, 0x0b, 0xd4, 0, 0, 0x40, 0, 64, 17, 0, 0]].concat();
+    data.extend([10, 77, 0, 2, 10, 77, 0, 1, 0x12, 0x34, 0, 9, 0x0b, 0xc0, 0, 0]);
+    data.resize(42 + 3000, 7);
+    let mut whole = Frame::copy_of(&data);
+    whole.offload = Offload {
+        csum: Csum::Partial { start: 34, offset: 4 },
+        gso: Some(Gso { kind: GsoKind::UdpL4, size: 1200, hdr_len: 42, ecn: false }),
+    };
+    let mut wanted = Vec::new();
+    port::gso::complete(&whole, &mut Pool::new(), |part| wanted.push(part.data().to_vec()))
+        .unwrap();
+    tx.tx(&whole).unwrap();
+    let report = tx.flush();
+    assert_eq!((report.sent, report.drops.total()), (3, 0));
+    let (mut burst, mut pool, mut got) = (Burst::new(), Pool::new(), Vec::new());
+    while got.len() < 3 && port::wait_readable(rx.fd().unwrap(), Duration::from_secs(20)) {
+        rx.rx(&mut burst, &mut pool).unwrap();
+        let ours = burst.drain().filter(|frame| frame.data().starts_with(&[2; 12]));
+        got.extend(ours.map(|frame| frame.data().to_vec()));
+    }
+    assert!(got == wanted);
+    let mut tap = lab.within("s", || Tap::open("t1").expect("t1"));
+    let mut tx = tap.tx_queue().unwrap();
+    tx.tx(&whole).unwrap();
+    let report = tx.flush();
+    assert_eq!((report.sent, report.drops.total()), (3, 0));
 }
 
 /// A tag that the kernel takes out of the frame on its way is put back, whatever else the frame

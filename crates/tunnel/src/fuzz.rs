@@ -1,9 +1,13 @@
 //! The body of the fuzz target `tunnel`, which a unit test runs too. Hidden: only tests and the fuzz target call it.
 //!
 //! Options of ports: what is read is written and read again the same. Packets: any octets are refused, left alone, or taken;
-//! of what is taken, the inner frame is sent again by a port whose values are those of the flow, and read as the same.
+//! of what is taken, the inner frame is sent again by a port whose values are those of the flow, and read as the same. Inner
+//! frames are joined with others that follow them, and cut again into the same octets.
 
 use contract::tunnel::OptionMap;
+use port::{Frame, Pool, gro::Gro, gso};
+use wire::IpProtocol;
+use wire::layers::Layers;
 
 use crate::config::{Config, Kind};
 use crate::headers::{HEADERS_MAX, Outgoing, Packet, Path};
@@ -64,6 +68,7 @@ pub(crate) fn packet(packet: &[u8], valid: bool) -> bool {
         assert_eq!(inner.len(), before.len());
     }
     frame.extend(&before);
+    joined(&before);
     // Back to where it came from: its destination is its source.
     let sent = Packet::read(&frame, &map).expect("what was described");
     let stamp = 7;
@@ -92,4 +97,64 @@ pub(crate) fn packet(packet: &[u8], valid: bool) -> bool {
     frame[4..6].copy_from_slice(&described[4..6]);
     assert_eq!(described, frame);
     true
+}
+
+/// The frame that comes behind this one of a TCP connection, with right checksums.
+fn following(frame: &[u8]) -> Option<Vec<u8>> {
+    let layers = Layers::of(frame);
+    let (l3, l4) = (layers.l3?, layers.l4?);
+    let mut next = frame.to_vec();
+    if layers.protocol? != IpProtocol::TCP || next.len() < l4 + 20 {
+        return None;
+    }
+    let payload = next.len().checked_sub(l4 + usize::from(next[l4 + 12] >> 4) * 4)?;
+    let seq = u32::from_be_bytes(*next[l4 + 4..].first_chunk()?).wrapping_add(payload as u32);
+    next[l4 + 4..l4 + 8].copy_from_slice(&seq.to_be_bytes());
+    if next[l3] >> 4 == 4 {
+        let id = u16::from_be_bytes([next[l3 + 4], next[l3 + 5]]).wrapping_add(1);
+        next[l3 + 4..l3 + 6].copy_from_slice(&id.to_be_bytes());
+    }
+    wire::offload::fill_checksums(&mut next).ok()?;
+    // Zero has two forms.
+    if next[l4 + 16..l4 + 18] == [0; 2] {
+        next[l4 + 16..l4 + 18].fill(0xff);
+    }
+    Some(next)
+}
+
+/// Joins a frame with those that follow it; says whether some were joined.
+fn joined(first: &[u8]) -> bool {
+    let mut all = vec![first.to_vec()];
+    while all.len() < 4
+        && let Some(next) = following(&all[all.len() - 1])
+    {
+        all.push(next);
+    }
+    let (mut gro, mut pool, mut out) = (Gro::default(), Pool::new(), Vec::new());
+    for frame in &all {
+        gro.add(Frame::copy_of(frame), 0, &mut pool, |frame| out.push(frame));
+    }
+    gro.flush(|frame| out.push(frame));
+    let is_joined = out.len() < all.len();
+    let mut cut = Vec::new();
+    for frame in &out {
+        gso::complete(frame, &mut pool, |part| cut.push(part.data().to_vec()))
+            .expect("a frame that was joined");
+    }
+    assert_eq!(cut, all);
+    is_joined
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_follows_is_joined() {
+        let mut frame = vec![2; 12];
+        frame.extend([8, 0, 0x45, 0, 0, 43, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend([0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 1, 1, 0, 0, 0, 0, 7, 8, 9]);
+        assert!(super::joined(&frame));
+        frame[14] = 0x46;
+        assert!(!super::joined(&frame));
+        assert!(!super::joined(&frame[..30]));
+    }
 }

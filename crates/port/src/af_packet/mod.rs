@@ -245,6 +245,7 @@ impl Port for AfPacket {
             pending: Vec::with_capacity(BURST_MAX),
             spare: Pool::default(),
             report: TxReport::default(),
+            cuts_udp: false,
             departed: None,
         }))
     }
@@ -379,6 +380,8 @@ struct Tx {
     pending: Vec<Frame>,
     spare: Pool,
     report: TxReport,
+    /// The kernel has refused a UDP frame that was to be cut.
+    cuts_udp: bool,
     /// Where departures are stamped: the number of the last that the kernel told of, or of the first if it told of none.
     departed: Option<u64>,
 }
@@ -391,8 +394,10 @@ impl Tx {
         }
     }
 
-    /// Sends what is queued; what the kernel refuses is counted, frame by frame.
+    /// Sends what is queued; what the kernel refuses is counted, frame by frame. UDP segmentation exists since Linux 6.2:
+    /// a frame that an older one refuses is cut here, and its segments are queued.
     fn send_pending(&mut self) {
+        let mut uncut = Vec::new();
         let mut headers = [[0; VNET_HDR_LEN]; BURST_MAX];
         for (header, frame) in headers.iter_mut().zip(&self.pending) {
             *header = gso::kernel_header(frame);
@@ -410,8 +415,12 @@ impl Tx {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     let reason = tx_reason(&error);
-                    tracing::debug!(%reason, %error, "frame not sent");
-                    self.report.drops.add(reason, 1);
+                    if reason == DropReason::TxRefused && gso::is_udp(&self.pending[done]) {
+                        uncut.push(self.pending[done].take());
+                    } else {
+                        tracing::debug!(%reason, %error, "frame not sent");
+                        self.report.drops.add(reason, 1);
+                    }
                     done += 1;
                     // Whether the kernel has numbered this one is not known.
                     self.departed = None;
@@ -419,6 +428,20 @@ impl Tx {
             }
         }
         for frame in self.pending.drain(..) {
+            self.spare.give(frame);
+        }
+        if uncut.is_empty() {
+            return;
+        }
+        if !std::mem::replace(&mut self.cuts_udp, true) {
+            tracing::info!(
+                "the kernel refuses UDP frames that it is to cut: they are cut before it gets them"
+            );
+        }
+        for frame in uncut {
+            if let Err(reason) = self.queue_completed(&frame) {
+                self.report.drops.add(reason, 1);
+            }
             self.spare.give(frame);
         }
     }
@@ -457,7 +480,8 @@ impl TxQueue for Tx {
     }
 
     fn flush(&mut self) -> TxReport {
-        if !self.pending.is_empty() {
+        // Segments of what the kernel has refused are queued meanwhile.
+        while !self.pending.is_empty() {
             self.send_pending();
         }
         std::mem::take(&mut self.report)

@@ -306,9 +306,15 @@ impl TxQueue for Tx {
             return Err(DropReason::TxTooShort);
         }
         if gso::kernel_carries(frame) {
-            write(self.fd.as_fd(), frame)?;
-            self.report.count_sent(frame.len());
-            return Ok(());
+            match write(self.fd.as_fd(), frame) {
+                Ok(()) => {
+                    self.report.count_sent(frame.len());
+                    return Ok(());
+                }
+                // It is cut below.
+                Err(DropReason::TxRefused) if gso::is_udp(frame) => {}
+                Err(reason) => return Err(reason),
+            }
         }
         let (fd, report) = (self.fd.as_fd(), &mut self.report);
         gso::complete(frame, &mut self.spare, |part| match write(fd, &part) {

@@ -1,6 +1,7 @@
 //! What comes to a worker from the underlay: outer headers off, a descriptor on, and on to the tunnel port that it is for.
 //!
-//! A packet around many segments of an inner flow stays one: the inner frame keeps what it owes.
+//! A packet around many segments of an inner flow stays one: the inner frame keeps what it owes. Inner TCP segments that
+//! follow one another in a burst become one frame ([`Gro`]), so that the bridge runs them once.
 //!
 //! Cost for a packet that is none of a tunnel's: a look at its protocol, and for UDP at its port.
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arc_swap::{ArcSwap, Cache};
+use port::gro::Gro;
 use port::local::Sender;
 use port::{Csum, DropReason, Frame, Pool, gso};
 
@@ -37,6 +39,31 @@ impl std::ops::Deref for HubTable {
 struct Entry {
     port: Arc<TunnelPort>,
     to: Sender,
+    gro: Gro,
+}
+
+impl Entry {
+    /// Sends on an inner frame, which others may join, with a descriptor of so many octets.
+    #[inline]
+    fn give(&mut self, frame: Frame, descriptor: usize, pool: &mut Pool) {
+        let Entry { port, to, gro } = self;
+        gro.add(frame, descriptor, pool, |frame| push(port, to, frame));
+    }
+
+    fn flush(&mut self) {
+        let Entry { port, to, gro } = self;
+        gro.flush(|frame| push(port, to, frame));
+        to.flush();
+    }
+}
+
+/// Puts a frame into its port's queue; one that is refused is counted.
+#[inline]
+fn push(port: &TunnelPort, to: &mut Sender, frame: Frame) {
+    match to.check() {
+        Ok(hops) => to.push(frame, hops),
+        Err(reason) => port.untaken.add(&port.name, refusal(reason)),
+    }
 }
 
 /// Packets from the underlay, of one worker.
@@ -119,7 +146,8 @@ impl Inlet {
         }
         self.found = NOTHING;
         let mut segments = std::mem::take(&mut self.segments);
-        if gso::complete(&frame, pool, |segment| segments.push(segment)).is_err() {
+        // Nobody reads the outer sums any more.
+        if gso::cut_without_sums(&frame, pool, |segment| segments.push(segment)).is_err() {
             self.opener.shared.untaken.add(&self.opener.of, Refused::Offload);
         }
         pool.give(frame);
@@ -163,10 +191,10 @@ impl Opener {
         match found {
             Ok(received) => match self.entry(received, table) {
                 Some(at) => {
-                    let Entry { port, to } = &mut self.entries[at];
-                    let opened = open(frame, received, port, &mut self.descriptor);
-                    match opened.and_then(|()| to.check().map_err(refusal)) {
-                        Ok(hops) => return to.push(frame.take(), hops),
+                    let entry = &mut self.entries[at];
+                    let port = &entry.port;
+                    match open(frame, received, port, &mut self.descriptor) {
+                        Ok(descriptor) => return entry.give(frame.take(), descriptor, pool),
                         Err(reason) => port.untaken.add(&port.name, reason),
                     }
                 }
@@ -207,7 +235,7 @@ impl Opener {
             None => {
                 let wire = port.wires[self.worker].clone();
                 let to = Sender::new(wire, self.worker, self.shared.hops.clone());
-                self.entries.push(Entry { port: port.clone(), to });
+                self.entries.push(Entry { port: port.clone(), to, gro: Gro::default() });
                 self.entries.len() - 1
             }
         };
@@ -216,17 +244,17 @@ impl Opener {
     }
 
     fn flush(&mut self) {
-        self.entries.iter_mut().for_each(|entry| entry.to.flush());
+        self.entries.iter_mut().for_each(Entry::flush);
     }
 }
 
-/// Puts a descriptor in place of the outer headers.
+/// Puts a descriptor in place of the outer headers; says how long it is.
 fn open(
     frame: &mut Frame,
     received: &Received,
     port: &TunnelPort,
     descriptor: &mut [u8; DESCRIPTOR_MAX],
-) -> Result<(), Refused> {
+) -> Result<usize, Refused> {
     if !port.wanted_up.load(Ordering::Relaxed) {
         return Err(Refused::PortDown);
     }
@@ -240,8 +268,12 @@ fn open(
         return Err(Refused::Offload);
     }
     decapsulate(received.tos(), frame.data_mut())?;
+    if frame.offload.csum == Csum::Valid {
+        // That was said of the outer sum.
+        frame.offload.csum = Csum::None;
+    }
     frame.push_front(len).copy_from_slice(&descriptor[..len]);
-    Ok(())
+    Ok(len)
 }
 
 /// Why a queue takes no more.

@@ -16,6 +16,7 @@
 mod control;
 mod device;
 mod inlet;
+mod joined;
 mod outlet;
 mod pending;
 mod shared;

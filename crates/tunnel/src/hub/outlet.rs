@@ -1,8 +1,10 @@
 //! What a worker sends by a tunnel port: descriptors off, headers on, and on to the device of the route.
 //!
 //! A frame that stands for many segments is cut here once, and partial checksums are completed, since nothing behind a
-//! tunnel could do so. By the route's device a packet enters the bridge of a port to the host, or leaves by the kernel's
-//! sockets. A packet that is longer than the device's MTU is dropped and counted, since Open vSwitch's userspace loses it as
+//! tunnel could do so. Where outer headers are UDP's with a checksum, the packets of all segments leave as one frame: a
+//! datagram that is to be cut into such of equal size ([`joined`]).
+//!
+//! By the route's device a packet enters the bridge of a port to the host, or leaves by the kernel's sockets. A packet that is longer than the device's MTU is dropped and counted, since Open vSwitch's userspace loses it as
 //! well; with `df_default=false` the kernel's sockets make IPv4 fragments of it. Ports to the host get no fragments.
 //!
 //! Cost: beyond the headers, a look at two counters; for another destination than the last one, a hash lookup.
@@ -13,11 +15,13 @@ use std::sync::atomic::Ordering;
 
 use arc_swap::{ArcSwap, Cache};
 use contract::tunnel::{LEN, OPTIONS_LEN, OptionMap};
+use port::gso::Segments;
 use port::local::Sender;
 use port::{DropReason, Frame, Offload, Pool, TxQueue, TxReport, gso};
 
 use crate::descriptor::Fields;
 use crate::headers::{HEADERS_MAX, Packet, Path};
+use crate::hub::joined;
 use crate::hub::pending::Way;
 use crate::hub::shared::{Device, Routes, Shared, TunnelPort};
 use crate::refused::Refused;
@@ -39,6 +43,15 @@ enum By {
 
 type Route = Option<(Next, By)>;
 type Ends = (IpAddr, Option<IpAddr>);
+
+/// Headers that were written, and where they lead.
+struct Head {
+    /// Octets.
+    len: usize,
+    ends: Ends,
+    /// Where the way is among those known.
+    at: usize,
+}
 
 /// A device, as one worker sends to it.
 struct Exit {
@@ -135,6 +148,10 @@ impl Outlet {
         map: &OptionMap,
         pool: &mut Pool,
     ) -> Result<(), Refused> {
+        if self.send_joined(frame, descriptor, map, pool) {
+            pool.give(frame.take());
+            return Ok(());
+        }
         let mut segments = std::mem::take(&mut self.segments);
         let result = gso::complete(frame, pool, |segment| segments.push(segment));
         if result.is_ok() {
@@ -158,7 +175,17 @@ impl Outlet {
         descriptor: &[u8],
         map: &OptionMap,
     ) -> Result<(), Refused> {
-        let inner = frame.data();
+        let inner_len = frame.len();
+        let way = self.head(frame.data(), descriptor, map)?;
+        frame.push_front(way.len).copy_from_slice(&self.room[..way.len]);
+        frame.offload = Offload::NONE;
+        self.leave(frame, &way)?;
+        self.report.count_sent(inner_len);
+        Ok(())
+    }
+
+    /// Writes the headers of an inner frame to the room, and says where it goes.
+    fn head(&mut self, inner: &[u8], descriptor: &[u8], map: &OptionMap) -> Result<Head, Refused> {
         if inner.len() < 14 {
             return Err(Refused::TooShort);
         }
@@ -176,12 +203,15 @@ impl Outlet {
         let len = self.port.out.write(&packet, &path, &mut self.room[..])?;
         let config = self.port.out.config();
         let fragments = *by == By::Sockets && !config.df_default && ends.0.is_ipv4();
-        let inner_len = inner.len();
-        if len - 14 + inner_len > next.mtu as usize && !fragments {
+        if len - 14 + inner.len() > next.mtu as usize && !fragments {
             return Err(Refused::Mtu);
         }
-        frame.push_front(len).copy_from_slice(&self.room[..len]);
-        frame.offload = Offload::NONE;
+        Ok(Head { len, ends, at })
+    }
+
+    /// Sends a packet with its headers.
+    fn leave(&mut self, frame: &mut Frame, head: &Head) -> Result<(), Refused> {
+        let (next, by) = self.known[head.at].as_ref().ok_or(Refused::Unreachable)?;
         match *by {
             By::Device(exit) if next.neighbour.is_some() => {
                 let to = &mut self.exits[exit].to;
@@ -193,13 +223,51 @@ impl Outlet {
             }
             By::Device(exit) => {
                 let next = *next;
-                self.wait(frame, ends, &next, exit)?;
+                self.wait(frame, head.ends, &next, exit)?;
             }
             By::Sockets => self.leave_by_sockets(frame)?,
             By::Nothing => return Err(Refused::NoDevice),
         }
-        self.report.count_sent(inner_len);
         Ok(())
+    }
+
+    /// Sends all that a frame stands for as few frames. False: its packets have to leave one by one.
+    fn send_joined(
+        &mut self,
+        frame: &Frame,
+        descriptor: &[u8],
+        map: &OptionMap,
+        pool: &mut Pool,
+    ) -> bool {
+        let Some(segments) = Segments::of(frame) else { return false };
+        if segments.count() < 2 || !joined::may_join(self.port.out.config()) {
+            return false;
+        }
+        // All headers that the outer ones depend on are those of the first segment.
+        let first = &frame.data()[..segments.len_of(0)];
+        // What is refused is told of one by one.
+        let Ok(head) = self.head(first, descriptor, map) else { return false };
+        if !matches!(self.known[head.at], Some((_, By::Device(_)))) {
+            return false;
+        }
+        let mut from = 0;
+        while from < segments.count() {
+            let headers = &self.room[..head.len];
+            let (mut packet, until) = joined::join(headers, &segments, from, pool);
+            packet.rx_ns = frame.rx_ns;
+            match self.leave(&mut packet, &head) {
+                Ok(()) => (from..until).for_each(|i| self.report.count_sent(segments.len_of(i))),
+                Err(reason) => {
+                    pool.give(packet);
+                    for _ in from..until {
+                        self.port.unsent.add(&self.port.name, reason);
+                    }
+                    self.report.drops.add(drop_reason(reason), (until - from) as u64);
+                }
+            }
+            from = until;
+        }
+        true
     }
 
     fn has_stamps(&self, fields: &Fields) -> bool {

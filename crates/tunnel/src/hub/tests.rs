@@ -388,13 +388,13 @@ fn offloads_are_completed_before_the_headers_come() {
     a.tx[0].tx(&long).unwrap();
     let report = a.tx[0].flush();
     assert_eq!(report.sent, 5);
-    assert_eq!(carry(&mut a, &mut b, 0), 5);
+    assert_eq!(carry(&mut a, &mut b, 0), 2, "the segments of one frame leave together");
     let mut octets = 0;
     for frame in take(&mut *b.rx[0]) {
-        let inner = &frame.data()[LEN..];
-        assert_eq!(frame.offload, Offload::NONE);
-        wire::offload::verify_checksums(inner).unwrap();
-        octets += inner.len() - 54;
+        for inner in cut(frame) {
+            wire::offload::verify_checksums(&inner).unwrap();
+            octets += inner.len() - 54;
+        }
     }
     assert_eq!(octets, 5100);
     // One that cannot be cut.
@@ -412,6 +412,136 @@ fn offloads_are_completed_before_the_headers_come() {
         refusals(&a.hub),
         [(Some("t".into()), true, Refused::Mtu, 2), (Some("t".into()), true, Refused::Offload, 1)]
     );
+}
+
+/// What an inner frame stands for, without its descriptor.
+fn cut(mut frame: Frame) -> Vec<Vec<u8>> {
+    frame.pull_front(LEN);
+    packets(&frame)
+}
+
+/// What a frame stands for.
+fn packets(frame: &Frame) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    port::gso::complete(frame, &mut Pool::new(), |part| all.push(part.data().to_vec())).unwrap();
+    all
+}
+
+#[test]
+fn packets_of_one_frame_leave_as_one_and_are_those_of_its_segments() {
+    const PAYLOAD: usize = 60_000;
+    for (kind, is_ipv6) in [Kind::Geneve, Kind::Vxlan].into_iter().zip([false, true]) {
+        let n = |n| if is_ipv6 { v6(n) } else { v4(n) };
+        let to = |to: u8| format!("remote_ip={},key=5,csum=true", n(to));
+        let mut a = end(Arc::new(Net::new(1)), 1, kind, &to(2));
+        let mut b = end(Arc::new(Net::new(2)), 1, kind, &to(1));
+        let mut whole = tcp(PAYLOAD);
+        whole.offload.gso =
+            Some(Gso { kind: GsoKind::TcpV4, size: 1360, hdr_len: LEN as u16 + 54, ecn: false });
+        let segments = cut(whole.clone());
+        a.tx[0].tx(&whole).unwrap();
+        let report = a.tx[0].flush();
+        assert_eq!(report.sent, segments.len() as u64);
+        assert_eq!(report.sent_bytes, segments.iter().map(|s| s.len() as u64).sum::<u64>());
+        let joined = take(&mut *a.device[0]);
+        assert_eq!(joined.len(), 1);
+        // The same, one by one.
+        for segment in &segments {
+            a.tx[0].tx(&plain(segment)).unwrap();
+        }
+        a.tx[0].flush();
+        let single = take(&mut *a.device[0]);
+        let mut together = packets(&joined[0]);
+        assert_eq!(together.len(), single.len());
+        for (n, (one, other)) in together.iter_mut().zip(&single).enumerate() {
+            wire::offload::verify_checksums(one).unwrap();
+            if !is_ipv6 {
+                assert_eq!(one[18..20], (n as u16).to_be_bytes(), "Linux counts so as well");
+                one[18..20].copy_from_slice(&other.data()[18..20]);
+                one[24..26].copy_from_slice(&other.data()[24..26]);
+            }
+            assert!(one == other.data(), "{kind}: packet {n}");
+        }
+        // However they come, what is inside becomes the frame that was sent.
+        for frames in [joined, single] {
+            for frame in frames {
+                give(&mut *b.takers[0], frame);
+            }
+            b.takers[0].flush();
+            let got = take(&mut *b.rx[0]);
+            assert_eq!(got.len(), 1);
+            assert_eq!(got[0].data().len(), whole.data().len());
+            assert_eq!(got[0].data()[LEN..], whole.data()[LEN..]);
+            assert_eq!(got[0].offload, whole.offload);
+            assert!(cut(got[0].clone()) == segments);
+        }
+        assert!(refusals(&a.hub).is_empty() && refusals(&b.hub).is_empty());
+    }
+}
+
+#[test]
+fn what_fits_no_packet_leaves_as_several() {
+    let text = "remote_ip=10.0.0.2,key=5,csum=true";
+    let mut a = end(Arc::new(Net::new(1)), 1, Kind::Geneve, text);
+    let mut b = end(Arc::new(Net::new(2)), 1, Kind::Geneve, "remote_ip=10.0.0.1,key=5");
+    for size in [100, 1400] {
+        let mut whole = tcp(65_000);
+        whole.offload.gso =
+            Some(Gso { kind: GsoKind::TcpV4, size, hdr_len: LEN as u16 + 54, ecn: false });
+        let segments = cut(whole.clone());
+        a.tx[0].tx(&whole).unwrap();
+        assert_eq!(a.tx[0].flush().sent, segments.len() as u64);
+        let joined = take(&mut *a.device[0]);
+        assert_eq!(joined.len(), if size == 100 { 650usize.div_ceil(64) } else { 2 });
+        assert_eq!(joined.iter().map(|f| packets(f).len()).sum::<usize>(), segments.len());
+        for frame in joined {
+            give(&mut *b.takers[0], frame);
+        }
+        b.takers[0].flush();
+        let got: Vec<_> = take(&mut *b.rx[0]).into_iter().flat_map(cut).collect();
+        assert!(got == segments);
+    }
+    // Without sums outside, with fragments allowed, and without UDP they leave one by one.
+    for (kind, text) in [
+        (Kind::Geneve, "csum=false"),
+        (Kind::Geneve, "csum=true,df_default=false"),
+        (Kind::Gre, "csum=true"),
+    ] {
+        let text = format!("remote_ip=10.0.0.2,{text}");
+        let mut a = end(Arc::new(Net::new(1)), 1, kind, &text);
+        let mut whole = tcp(5000);
+        whole.offload.gso = Some(Gso { kind: GsoKind::TcpV4, size: 1400, hdr_len: 0, ecn: false });
+        a.tx[0].tx(&whole).unwrap();
+        a.tx[0].flush();
+        let frames = take(&mut *a.device[0]);
+        assert_eq!((frames.len(), frames[0].offload), (4, Offload::NONE), "{text}");
+    }
+    // They wait for a neighbour as one.
+    let net = Arc::new(Net::new(1));
+    net.neighbours.lock().unwrap().clear();
+    let mut a = end(net, 1, Kind::Geneve, text);
+    for _ in 0..9 {
+        let mut whole = tcp(5000);
+        whole.offload.gso = Some(Gso { kind: GsoKind::TcpV4, size: 1400, hdr_len: 0, ecn: false });
+        a.tx[0].tx(&whole).unwrap();
+    }
+    let report = a.tx[0].flush();
+    assert_eq!(report.sent, 32);
+    assert_eq!(report.drops.iter().collect::<Vec<_>>(), [(DropReason::TunnelRefused, 4)]);
+    assert_eq!(refusals(&a.hub), [(Some("t".into()), true, Refused::NeighbourQueue, 4)]);
+}
+
+#[test]
+fn what_was_said_of_the_outer_sum_is_not_said_of_the_inner_one() {
+    let mut a = end(Arc::new(Net::new(1)), 1, Kind::Vxlan, "remote_ip=10.0.0.2,csum=true");
+    let mut b = end(Arc::new(Net::new(2)), 1, Kind::Vxlan, "remote_ip=10.0.0.1");
+    a.tx[0].tx(&plain(&udp4(1, 0))).unwrap();
+    a.tx[0].flush();
+    let mut frame = take(&mut *a.device[0]).remove(0);
+    frame.offload.csum = Csum::Valid;
+    give(&mut *b.takers[0], frame);
+    b.takers[0].flush();
+    assert_eq!(take(&mut *b.rx[0])[0].offload, Offload::NONE);
 }
 
 #[test]
