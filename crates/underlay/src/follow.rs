@@ -134,7 +134,10 @@ pub(crate) fn read_anew(shared: &Shared, asker: &mut Asker, doubts: Doubts) -> i
             let mut changes = Vec::new();
             collect(shared, asker, Dump::Routes, Some(v6), &mut changes, &mut ignored)?;
             for change in changes {
-                if let Change::Route(route, _) = change {
+                // A kernel without IPv6 answers by what it has.
+                if let Change::Route(route, _) = change
+                    && route.to.address.is_ipv6() == v6
+                {
                     fresh.routes.put(route);
                 }
             }

@@ -22,7 +22,7 @@
 //!
 //! What the kernel does and this crate does not: routes with a type of service or a source prefix, and rules that select by type
 //! of service, user, protocol or ports. They are skipped, logged once, and counted ([`Counts::ignored`]). Devices of a VRF are
-//! reached by its table alone, as without `SO_BINDTODEVICE`.
+//! reached by its table alone, as without `SO_BINDTODEVICE`. A path's MTU that the kernel has learned from routers is not known.
 //!
 //! Checked by: tests of each module, `tests/namespaces.rs` and `tests/sockets.rs` against the kernel itself, the fuzz target
 //! `underlay`.

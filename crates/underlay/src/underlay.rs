@@ -234,7 +234,8 @@ impl Underlay {
             .look(|state| state.links().find(|link| link.name == name).map(|link| link.index))
     }
 
-    /// Looks at all that is known, while nothing changes. Keep it short: news wait, and in the end are lost.
+    /// Looks at all that is known, while nothing changes. Keep it short: news wait, and in the end are lost. Ask the underlay
+    /// nothing meanwhile: that may wait for ever.
     pub fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         self.shared.look(look)
     }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use lab::{Lab, until};
 use underlay::Underlay;
-use underlay::kernel::{Outgoing, Received, Receiver, Sender, Taken};
+use underlay::kernel::{GsoKind, Outgoing, Received, Receiver, Sender, Taken};
 
 const A4: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 const B4: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 2);
@@ -326,4 +326,39 @@ fn a_kernels_tunnel_sends_packets_with_their_offload() {
     assert_eq!(len, 20 + 8 + 8 + 14 + 20 + 8 + 100);
     // The inner UDP header begins behind the inner IPv4 header; its checksum is 6 octets into it.
     assert_eq!(offload.checksum, Some((20 + 8 + 8 + 14 + 20, 6)), "{offload:?}");
+}
+
+/// A device of the kernel's hands many datagrams to the cable as one.
+#[test]
+fn a_kernels_tunnel_sends_many_datagrams_as_one() {
+    let Some(lab) = Lab::new() else { return };
+    if !lab::sh("command -v python3").status.success() {
+        println!("skipped: needs python3");
+        return;
+    }
+    lab.ip("a", "link add vx type vxlan id 7 dstport 4789 local 10.1.0.1 remote 10.1.0.2 dev v0");
+    lab.ip("a", "link set vx up address 02:00:00:00:00:aa");
+    lab.ip("a", "addr add 10.50.0.1/24 dev vx");
+    lab.ip("a", "neigh add 10.50.0.2 lladdr 02:00:00:00:00:bb dev vx nud permanent");
+    let mut ends = Ends::new(&lab);
+    ends.add_port(4789).expect("VXLAN's port");
+    // SOL_UDP, UDP_SEGMENT.
+    let send = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.setsockopt(17, 103, 1000); \
+                s.sendto(b'x' * 9500, ('10.50.0.2', 9))";
+    lab::must(&format!("ip netns exec {} python3 -c \"{send}\"", lab.ns("a")));
+    let mut seen = None;
+    let receiver = &mut ends.receiver;
+    until("it has come", || {
+        receiver.receive(|it| {
+            if it.packet.ends_with(b"xxx") {
+                seen = Some((it.offload, it.packet.len()));
+            }
+        });
+        seen.is_some()
+    });
+    let (offload, len) = seen.expect("seen");
+    assert_eq!(len, 20 + 8 + 8 + 14 + 20 + 8 + 9500);
+    assert_eq!(offload.gso, Some((GsoKind::UdpSegments, 1000)), "{offload:?}");
+    assert_eq!(offload.checksum, Some((20 + 8 + 8 + 14 + 20, 6)), "{offload:?}");
+    assert_eq!(ends.receiver.counts().failed.len(), 0);
 }

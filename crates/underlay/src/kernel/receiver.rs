@@ -7,6 +7,8 @@
 //! Packets may have incomplete checksums, or be longer than any MTU, where a sender of this host leaves that to the device or the
 //! kernel has joined segments ([`Offload`]). Fragments come as they are.
 //!
+//! GRE has no ports to be taken: a GRE device of the kernel's gets the same packets.
+//!
 //! Not received: IPv6 packets with extension headers other than a fragment header right behind the IPv6 header.
 
 use std::collections::BTreeMap;
