@@ -14,6 +14,7 @@ use port::{Csum, DropReason, Frame, Pool, gso};
 
 use crate::hub::outlet::DESCRIPTOR_MAX;
 use crate::hub::shared::{Shared, TunnelPort};
+use crate::hub::watch::Watched;
 use crate::inner::decapsulate;
 use crate::parse::{Received, destination};
 use crate::refused::Refused;
@@ -173,8 +174,13 @@ impl Opener {
             Ok((received, port)) => {
                 let result = self.open(frame, received, port);
                 let to = self.entry(port);
-                match result.and_then(|()| to.check().map_err(refusal)) {
-                    Ok(hops) => return to.push(frame.take(), hops),
+                match result {
+                    Ok(Watched::Other) => match to.check().map_err(refusal) {
+                        Ok(hops) => return to.push(frame.take(), hops),
+                        Err(reason) => port.untaken.add(&port.name, reason),
+                    },
+                    Ok(Watched::Taken) => {}
+                    Ok(Watched::Lost) => port.untaken.add(&port.name, Refused::WatchQueue),
                     Err(reason) => port.untaken.add(&port.name, reason),
                 }
             }
@@ -183,13 +189,13 @@ impl Opener {
         pool.give(frame.take());
     }
 
-    /// Puts a descriptor in place of the outer headers.
+    /// Puts a descriptor in place of the outer headers, unless whoever watches the port has the frame.
     fn open(
         &mut self,
         frame: &mut Frame,
         received: &Received,
         port: &TunnelPort,
-    ) -> Result<(), Refused> {
+    ) -> Result<Watched, Refused> {
         if !port.wanted_up.load(Ordering::Relaxed) {
             return Err(Refused::PortDown);
         }
@@ -203,8 +209,12 @@ impl Opener {
             return Err(Refused::Offload);
         }
         decapsulate(received.tos(), frame.data_mut())?;
+        match port.watcher.show(frame.data(), received.id) {
+            Watched::Other => {}
+            gone => return Ok(gone),
+        }
         frame.push_front(len).copy_from_slice(&self.descriptor[..len]);
-        Ok(())
+        Ok(Watched::Other)
     }
 
     /// The way to a port.
