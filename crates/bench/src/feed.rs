@@ -52,6 +52,15 @@ struct Far {
 
 /// A port by this name whose frames are those of a trace, in order and again from its beginning.
 pub(super) fn port(name: &str, trace: Arc<Trace>) -> std::io::Result<(Box<dyn Port>, Feed)> {
+    port_as(name, trace, false)
+}
+
+/// The same; frames begin with a descriptor, or not.
+pub(super) fn port_as(
+    name: &str,
+    trace: Arc<Trace>,
+    described: bool,
+) -> std::io::Result<(Box<dyn Port>, Feed)> {
     let shared = Arc::new(Shared {
         from: AtomicUsize::new(0),
         to: AtomicUsize::new(0),
@@ -71,7 +80,7 @@ pub(super) fn port(name: &str, trace: Arc<Trace>) -> std::io::Result<(Box<dyn Po
         mtu: 1500,
         curr_speed_kbps: 10_000_000,
         carries_offload: true,
-        described: false,
+        described,
         rx_queues: 1,
         warnings: Vec::new(),
     };

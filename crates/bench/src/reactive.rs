@@ -93,7 +93,7 @@ impl Bed {
             Some(EngineName::Jit) | None => EngineKind::default(),
         };
         let switch = tables::start(1, Vec::new(), datapath::punt::RATE_DEFAULT, engine, None)?;
-        let (feeds, _) = wired::wire(&switch, NEW, &trace)?;
+        let (feeds, _) = wired::wire(&switch, NEW, &trace, &[])?;
         let mut agent = Box::new(tables::agent(&switch, Some(1))?);
         let lines = (0..options.flows).map(|n| entry(n, OUT));
         for line in lines.chain(["priority=0,actions=CONTROLLER:128".to_owned()]) {

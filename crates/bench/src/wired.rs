@@ -12,6 +12,7 @@ use control::program::host;
 use control::program::tables::{self, Told};
 use of_pipeline::Agent;
 use of_pipeline::vlans::NormalConfig;
+use openflow::{TlvMapping, TlvTableCommand, TlvTableMod};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,8 +44,19 @@ impl Wired {
         ports: u32,
         trace: &Trace,
     ) -> Result<Wired, Failure> {
+        Wired::with_tunnels(engine, punt_rate, ports, trace, &[])
+    }
+
+    /// The same; frames of these ports begin with a descriptor.
+    pub(super) fn with_tunnels(
+        engine: EngineKind,
+        punt_rate: u64,
+        ports: u32,
+        trace: &Trace,
+        tunnels: &[u32],
+    ) -> Result<Wired, Failure> {
         let switch = tables::start(1, Vec::new(), punt_rate, engine, None)?;
-        let (feeds, lengths) = wire(&switch, ports, trace)?;
+        let (feeds, lengths) = wire(&switch, ports, trace, tunnels)?;
         let agent = Some(Box::new(tables::agent(&switch, Some(1))?));
         Ok(Wired { switch, agent, feeds, lengths })
     }
@@ -69,13 +81,20 @@ impl Wired {
         })?;
         host::tell(&mut p4, name, commands)?;
         let switch = p4.switch().clone();
-        let (feeds, lengths) = wire(&switch, ports, trace)?;
+        let (feeds, lengths) = wire(&switch, ports, trace, &[])?;
         Ok(Wired { switch, agent: None, feeds, lengths })
     }
 
     /// The switch.
     pub(super) fn switch(&self) -> &Switch {
         &self.switch
+    }
+
+    /// Geneve options have fields.
+    pub(crate) fn map_options(&mut self, mappings: Vec<TlvMapping>) -> Result<(), Failure> {
+        let (Some(agent), false) = (&mut self.agent, mappings.is_empty()) else { return Ok(()) };
+        let request = TlvTableMod { command: TlvTableCommand::Add, mappings };
+        agent.change_options(&request).map_err(|e| Failure::Bad(e.to_string()))
     }
 
     /// Sets VLANs and mirrors.
@@ -223,6 +242,7 @@ pub(super) fn wire(
     switch: &Switch,
     ports: u32,
     trace: &Trace,
+    tunnels: &[u32],
 ) -> Result<(Vec<Feed>, Vec<u64>), Failure> {
     let mut own: Vec<Trace> = (0..ports).map(|_| Trace::default()).collect();
     for n in 0..trace.len() {
@@ -235,8 +255,8 @@ pub(super) fn wire(
     let (mut feeds, mut lengths) = (Vec::new(), Vec::new());
     for (number, own) in (1..).zip(own) {
         lengths.push(own.len() as u64);
-        let (port, feed) =
-            feed::port(&format!("bench{number}"), Arc::new(own)).map_err(Failure::bad)?;
+        let (name, described) = (format!("bench{number}"), tunnels.contains(&number));
+        let (port, feed) = feed::port_as(&name, Arc::new(own), described).map_err(Failure::bad)?;
         switch.add_port(Some(number), port).map_err(Failure::bad)?;
         feeds.push(feed);
     }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use crate::packet::{Around, read};
+
 /// Milliseconds that a packet can say, at most: it counts microseconds in 32 bits.
 pub const INTERVAL_MAX_MS: u32 = u32::MAX / 1000;
 
@@ -179,6 +181,20 @@ impl Config {
             return Err(ConfigError::Decay { decay_ms, min_rx_ms });
         }
         Ok(enable.then_some(config))
+    }
+
+    /// Whether a frame with this tunnel key (0 if there is none) is for a session of these settings. One that is wrong
+    /// may be.
+    pub fn takes(&self, frame: &[u8], tunnel_key: u64) -> bool {
+        read(frame).is_some_and(|(around, _)| self.is_for_this(&around, tunnel_key))
+    }
+
+    pub(crate) fn is_for_this(&self, around: &Around, tunnel_key: u64) -> bool {
+        // Both sides have the same two addresses unless they are told others.
+        let by_default = self.src_ip == SRC_IP && around.dst_ip == DST_IP;
+        (around.dst_ip == self.src_ip || by_default)
+            && self.remote_dst_mac.is_none_or(|mac| mac == around.dst_mac)
+            && (!self.check_tnl_key || tunnel_key == 0)
     }
 }
 

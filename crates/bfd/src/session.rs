@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::{Config, DST_IP, SRC_IP};
+use crate::config::Config;
 use crate::packet::{Around, Diagnostic, Malformed, Packet, State, TTL, flags, read};
 
 /// Time between packets of a session that is not up, at least (§6.8.3).
@@ -219,7 +219,7 @@ impl Session {
     /// A frame came by the interface, with this tunnel key (0 if there is none).
     pub fn receive(&mut self, frame: &[u8], tunnel_key: u64, now_ms: u64) -> Received {
         let Some((around, packet)) = read(frame) else { return Received::Other };
-        if !self.is_for_this(&around, tunnel_key) {
+        if !self.config.is_for_this(&around, tunnel_key) {
             return Received::Other;
         }
         self.expire(now_ms);
@@ -234,15 +234,6 @@ impl Session {
                 Received::Refused(reason)
             }
         }
-    }
-
-    fn is_for_this(&self, around: &Around, tunnel_key: u64) -> bool {
-        let config = &self.config;
-        // Both sides have the same two addresses unless they are told others.
-        let by_default = config.src_ip == SRC_IP && around.dst_ip == DST_IP;
-        (around.dst_ip == config.src_ip || by_default)
-            && config.remote_dst_mac.is_none_or(|mac| mac == around.dst_mac)
-            && (!config.check_tnl_key || tunnel_key == 0)
     }
 
     fn check(&self, around: &Around, packet: Result<Packet, Malformed>) -> Result<Packet, Refused> {

@@ -19,6 +19,7 @@
 //!
 //! In: [`config::Options`]. Out: a switch that runs until a signal ends it, and answers at its socket meanwhile.
 
+pub mod bfd;
 pub mod bonds;
 mod bounds;
 pub mod bridges;

@@ -172,7 +172,7 @@ mod tests {
             (
                 "a:1=xyzzyx:t0",
                 "unknown kind of port \"xyzzyx\"; known: memory, pcap, tap, af_packet, af_xdp, \
-                 dpdk, patch, internal",
+                 dpdk, patch, internal, geneve, vxlan, gre, erspan",
             ),
             ("", "the kind of port is missing; wanted KIND:..."),
             ("tap", "the interface is missing; wanted KIND:INTERFACE"),

@@ -10,7 +10,7 @@
 use super::normal::config::{Bonding, Extras, MIRRORS_MAX, Mirror, VlanSet};
 use super::normal::port_set::PortSet;
 use super::slots::Slots;
-use super::tunnel::TunnelHeaders;
+use super::tunnel::parts::TunnelHeaders;
 use contract::{ct as tracker, tunnel as descriptor};
 use ir::builder::Builder;
 use ir::program::Field;

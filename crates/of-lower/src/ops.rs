@@ -65,7 +65,7 @@ pub fn softflow(
     if !h.mirrors.is_empty() {
         keep.extend([h.entered, h.mirrored]);
     }
-    keep.extend(h.tunnels.iter().flat_map(|tunnels| tunnels.kept(h)));
+    keep.extend(tunnel::kept(h));
     ops.push(Op::Recirculate { keep });
     ops
 }

@@ -33,7 +33,7 @@ use crate::table_config::TableConfigs;
 use crate::table_limits::TableLimit;
 use crate::transaction::{Change, Transaction};
 use crate::trigger::Triggers;
-use crate::tunnels::Tunnels;
+use crate::tunnels::map::Tunnels;
 use crate::vlans::Vlans;
 use of_lower::Layout;
 use openflow::{

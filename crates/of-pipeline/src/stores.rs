@@ -14,7 +14,7 @@ use crate::ports::Ports;
 use crate::refusal::Refusal;
 use crate::synchronised::Synchronised;
 use crate::table_config::TableConfigs;
-use crate::tunnels::Tunnels;
+use crate::tunnels::map::Tunnels;
 use crate::validate::Rules;
 use of_lower::Call;
 

@@ -67,7 +67,7 @@ impl Transaction<'_> {
     /// Does what a request asks for, or nothing of it.
     #[inline]
     pub(crate) fn apply(&mut self, mut change: Change) -> Result<(), Refusal> {
-        self.stores.tunnels.check(&mut change)?;
+        change.check_options(&self.stores.tunnels)?;
         self.open_rooms(&change);
         let done = match change {
             Change::Flow(request) => self.flow_mod(request),

@@ -65,6 +65,7 @@ reasons! {
     QueueFull = "queue_full", "The next port held as many frames as it may.";
     NoDevice = "no_device", "The underlay's device is not a port here, and the kernel's sockets are not open.";
     PortDown = "port_down", "The tunnel port was down.";
+    WatchQueue = "watch_queue", "More BFD packets came than its session had read.";
     KernelSocket = "kernel_socket", "The kernel refused the packet.";
 }
 

@@ -253,6 +253,7 @@ impl Switch for Fake {
             carrier: true,
             link_resets: 0,
             lacp_current: None,
+            bfd_status: BTreeMap::new(),
             speed: Some(10_000_000_000),
             full_duplex: Some(true),
             mtu: Some(settings.mtu.unwrap_or(1500)),

@@ -23,8 +23,8 @@ pub enum Feature {
     Multicast,
     /// NetFlow, sFlow or IPFIX.
     Export(&'static str),
-    /// Bidirectional forwarding detection.
-    Bfd,
+    /// Bidirectional forwarding detection of interfaces of this type.
+    Bfd(String),
     /// LLDP and auto-attach.
     Lldp,
     /// An interface's MTU.
@@ -62,7 +62,7 @@ impl fmt::Display for Feature {
             Feature::Policing => "ingress policing",
             Feature::Mirror => "mirrors",
             Feature::Multicast => "multicast snooping",
-            Feature::Bfd => "BFD",
+            Feature::Bfd(_) => "BFD",
             Feature::Lldp => "LLDP",
             Feature::Mtu => "mtu_request",
             Feature::Address => "MAC addresses",

@@ -99,7 +99,7 @@ pub trait Switch: Send + Sync {
     fn trace(&self, bridge: &str, flow: &str, packet: Option<&[u8]>) -> Result<String, String>;
     /// Connections to a bridge's controllers, or all, are made anew.
     fn reconnect(&self, bridge: Option<&str>) -> Result<(), String>;
-    /// The answer to a command of a family that is the switch's own: `bond`, `lacp`, `qos`.
+    /// The answer to a command of a family that is the switch's own: `bfd`, `bond`, `lacp`, `qos`.
     fn ask(&self, family: &str, words: &[&str]) -> Result<String, String>;
     /// What is known of connections.
     fn connections(&self) -> &dyn Connections;
@@ -177,6 +177,8 @@ pub struct InterfaceView {
     pub link_resets: u64,
     /// Frames of LACP come from its partner; none if it speaks none.
     pub lacp_current: Option<bool>,
+    /// Where its session of BFD stands, as the database has it; empty if it has none.
+    pub bfd_status: BTreeMap<String, String>,
     /// Bits a second.
     pub speed: Option<u64>,
     /// Both directions at once.

@@ -26,7 +26,7 @@ const COLUMNS: &[(&str, &str)] = &[
     (
         "Interface",
         "name:text type:text options:map ofport_request:int? ofport:int? mtu_request:int? mac:text? \
-         ingress_policing_rate:int cfm_mpid:int? bfd:map error:text? link_state:text? mac_in_use:text? \
+         ingress_policing_rate:int cfm_mpid:int? bfd:map bfd_status:map error:text? link_state:text? mac_in_use:text? \
          statistics:imap",
     ),
     (

@@ -1,7 +1,9 @@
 //! The frames of the constructs: a few flows of each kind, described as `millrace trace` takes packets.
 
 use crate::trace::Trace;
+use contract::tunnel::OptionMap;
 use control::failure::Failure;
+use openflow::{FieldId, Match};
 use port::prng::Prng;
 
 /// Flows of a kind.
@@ -14,7 +16,7 @@ const FRAMES: usize = 4096;
 pub(crate) struct Kind(usize);
 
 /// Names, and a frame of flow `{n}`, `{nn}` of two digits, or `{x}` in hexadecimal.
-const KINDS: [(&str, &str); 15] = [
+const KINDS: [(&str, &str); 16] = [
     ("tcp", "tcp,nw_src=10.1.0.{n},nw_dst=10.2.0.{n},tp_src=10{nn},tp_dst=80,{eth}"),
     ("udp", "udp,nw_src=10.1.0.{n},nw_dst=10.2.0.{n},tp_src=10{nn},tp_dst=53,{eth}"),
     ("sctp", "sctp,nw_src=10.1.0.{n},nw_dst=10.2.0.{n},tp_src=10{nn},tp_dst=80,{eth}"),
@@ -40,6 +42,7 @@ const KINDS: [(&str, &str); 15] = [
     ("pbb", ""),
     ("frag", ""),
     ("hosts", ""),
+    ("tunnel", ""),
 ];
 
 impl std::str::FromStr for Kind {
@@ -70,6 +73,16 @@ impl Kind {
                 let mut frame = of("tcp")?;
                 let outer = [&[2, 0, 0, 0, 9, 1, 2, 0, 0, 0, 9, 2, 0x88, 0xe7, 0, 0, 0, 5][..]];
                 frame.splice(0..0, outer.concat());
+                frame
+            }
+            // As a tunnel port gives it: with a descriptor in front.
+            "tunnel" => {
+                let fields = Match::new()
+                    .with(FieldId::TunnelId, 7)
+                    .with(FieldId::TunSrc, 0x0a00_0001)
+                    .with(FieldId::TunDst, 0x0a00_0002);
+                let mut frame = of_lower::tunnel::descriptor(&OptionMap::default(), &fields);
+                frame.extend(of("tcp")?);
                 frame
             }
             // The label is the last one, IPv4 behind it.

@@ -63,6 +63,8 @@ pub(crate) struct Construct {
     pub(crate) punt_rate: Option<u64>,
     /// It is timed when nothing is learnt any more.
     pub(crate) learns: bool,
+    /// Ports whose frames begin with a descriptor.
+    pub(crate) tunnels: Vec<u32>,
 }
 
 /// Something that the switch is told.
@@ -80,6 +82,8 @@ pub(crate) enum Part {
     Mirror(String),
     /// A bond, its members by number, with the links of all of them up.
     Bond(String),
+    /// A Geneve option that has a field, as `ovs-ofctl add-tlv-map` has it.
+    Option(openflow::TlvMapping),
     /// A flow entry in `ovs-ofctl`'s syntax.
     Flow(String),
     /// Program text, and where it goes.
@@ -126,6 +130,7 @@ impl Construct {
             parts: Vec::new(),
             punt_rate: None,
             learns: false,
+            tunnels: Vec::new(),
         };
         columns.filter(|part| !part.is_empty()).try_for_each(|part| construct.part(part))?;
         Ok(construct)
@@ -144,6 +149,20 @@ impl Construct {
                 let rate = rest.trim().parse().map_err(|_| format!("{part:?}: not a number"))?;
                 self.punt_rate = Some(rate);
                 return Ok(());
+            }
+            (Language::Openflow, "tunnel", _) => {
+                let port = rest.trim().parse().map_err(|_| format!("{part:?}: not a port"))?;
+                self.tunnels.push(port);
+                return Ok(());
+            }
+            (Language::Openflow, "option", _) => {
+                let numbers: Vec<u16> =
+                    rest.split(',').filter_map(|number| number.trim().parse().ok()).collect();
+                let [class, kind, len, index] = numbers[..] else {
+                    return Err(format!("{part:?} is not `option CLASS,TYPE,LEN,INDEX`"));
+                };
+                let (kind, len) = (kind as u8, len as u8);
+                Part::Option(openflow::TlvMapping { class, kind, len, index })
             }
             (Language::Openflow, "group", _) => Part::Group(text()),
             (Language::Openflow, "meter", _) => Part::Meter(text()),

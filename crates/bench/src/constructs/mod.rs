@@ -288,9 +288,14 @@ fn wired(construct: &Construct, engine: EngineKind, trace: &Trace) -> Result<Wir
         let program = (construct.name.as_str(), program.as_str(), commands.as_str());
         return Wired::p4(engine, punt_rate, PORTS, trace, program);
     }
-    let mut wired = Wired::openflow(engine, punt_rate, PORTS, trace)?;
+    let mut wired = Wired::with_tunnels(engine, punt_rate, PORTS, trace, &construct.tunnels)?;
     wired.pump();
     wired.set_normal(normal(construct)?)?;
+    let option = |part: &Part| match part {
+        Part::Option(mapping) => Some(*mapping),
+        _ => None,
+    };
+    wired.map_options(construct.parts.iter().filter_map(option).collect())?;
     for part in &construct.parts {
         let (what, line) = match part {
             Part::Group(line) => (Told::Group, line),
@@ -302,7 +307,7 @@ fn wired(construct: &Construct, engine: EngineKind, trace: &Trace) -> Result<Wir
                     .map_err(Failure::Bad)?;
                 continue;
             }
-            Part::Vlan(_) | Part::Mirror(_) | Part::Bond(_) => continue,
+            Part::Vlan(_) | Part::Mirror(_) | Part::Bond(_) | Part::Option(_) => continue,
             Part::Text(..) | Part::Command(_) => continue,
         };
         wired.tell(what, line).map_err(|e| Failure::Bad(format!("{line}: {e}")))?;

@@ -94,7 +94,7 @@ pub(super) fn run(options: &BenchP4RuntimeOptions, swaps: u32) -> Result<(), Fai
     for n in 0..HOSTS {
         trace.push(1, &frame(super::requests::address(n)));
     }
-    let (feeds, _) = wire(&subject.switch, OUT, &trace)?;
+    let (feeds, _) = wire(&subject.switch, OUT, &trace, &[])?;
     let mut client = Client::connect(subject.server.address())?;
     client.arbitrate()?;
     client.write(&framed(&subject.requests.to_port(0..HOSTS, OUT)))?;

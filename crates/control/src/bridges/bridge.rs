@@ -2,6 +2,7 @@
 
 use super::config::{BridgeConfig, Defaults, PortConfig};
 use super::error::Error;
+use crate::bfd::Sessions;
 use crate::bonds::Bonds;
 use crate::config::diff::BridgeParts;
 use crate::controller::Controllers;
@@ -20,6 +21,7 @@ pub struct Bridge {
     switch: Switch,
     controllers: Controllers,
     pub(crate) bonds: Bonds,
+    pub(crate) bfd: Sessions,
     pub(super) config: Mutex<BridgeConfig>,
     /// As they were asked for, by number; each is one of the switch's.
     pub(super) ports: Mutex<Vec<PortConfig>>,
@@ -87,8 +89,8 @@ impl Bridge {
     ) -> Bridge {
         let name = config.name.clone();
         let (config, ports) = (Mutex::new(config), Mutex::new(ports));
-        let bonds = Bonds::default();
-        Bridge { name, switch, controllers, bonds, config, ports }
+        let (bonds, bfd) = (Bonds::default(), Sessions::default());
+        Bridge { name, switch, controllers, bonds, bfd, config, ports }
     }
 
     /// Its name.
@@ -156,6 +158,7 @@ impl Bridge {
 
     /// Ports are closed, controllers let go of, and the switch has stopped.
     pub(super) fn end(&self) -> Result<(), Error> {
+        self.bfd.stop(&self.switch);
         self.bonds.stop();
         self.controllers.iter().for_each(|one| one.stop());
         let numbers: Vec<u32> = self.switch.ports().iter().map(|port| port.number).collect();

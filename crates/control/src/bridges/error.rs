@@ -123,6 +123,14 @@ pub enum Error {
         /// What.
         error: crate::bonds::BondError,
     },
+    /// A session of BFD cannot be.
+    #[error("port {port}: {error}")]
+    Bfd {
+        /// The port's name.
+        port: String,
+        /// Why.
+        error: crate::bfd::BfdError,
+    },
     /// A station cannot be put at a port.
     #[error("bridge {bridge}: {error}")]
     Station {

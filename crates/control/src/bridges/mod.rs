@@ -32,6 +32,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+pub use crate::bfd::BfdError;
 pub use crate::bonds::{Bond, BondError};
 pub use crate::normal::learning::{Learning, LearningError};
 pub use crate::normal::mirror::{Mirror, MirrorError, To as MirrorTo};
@@ -237,6 +238,17 @@ impl Bridges {
         self.bridge(bridge)?.set_queues(port, config)
     }
 
+    /// Sets what is asked of a tunnel port's BFD; without it there is no session.
+    pub fn set_bfd(
+        &self,
+        bridge: &str,
+        port: &str,
+        config: Option<bfd::Config>,
+    ) -> Result<(), Error> {
+        let _changing = self.changing();
+        self.bridge(bridge)?.set_bfd(&self.0.defaults.environment, port, config)
+    }
+
     /// Sets what a port may receive.
     pub fn set_policing(&self, bridge: &str, port: &str, policing: Policing) -> Result<(), Error> {
         let _changing = self.changing();
@@ -290,6 +302,7 @@ impl Bridges {
     pub fn stop(&self) {
         let all = self.all();
         for bridge in &all {
+            bridge.bfd.stop(bridge.switch());
             bridge.bonds.stop();
             bridge.controllers().iter().for_each(|one| one.stop());
         }

@@ -4,6 +4,7 @@ use super::bridge::Bridge;
 use super::config::{PortConfig, check_port_name};
 use super::error::Error;
 use super::normal;
+use crate::bfd::{Around, BfdError};
 use crate::config::diff::PortParts;
 use crate::ports::{open, places};
 use crate::sync::lock;
@@ -11,8 +12,10 @@ use datapath::policer::Policing;
 use datapath::queues::QueuesConfig;
 use port::kind::Environment;
 use port::link::LinkRequest;
+use std::collections::BTreeMap;
 use switch::PortError;
 use switch::ports::{NUMBER_LOCAL, NUMBER_MAX};
+use tunnel::hub::Hub;
 
 impl Bridge {
     /// There is a port of this name.
@@ -54,6 +57,7 @@ impl Bridge {
     pub(super) fn remove_port(&self, name: &str) -> Result<(), Error> {
         let number = self.number(name)?;
         self.switch().remove_port(number).map_err(|error| self.refused(name, error))?;
+        self.bfd.remove(self.switch(), name);
         self.with_ports(name, |ports| ports.retain(|port| port.name != name))?;
         self.settle();
         Ok(())
@@ -105,6 +109,7 @@ impl Bridge {
             renumber(ports, if done.is_ok() { number } else { old });
         })?;
         done.map_err(|error| self.refused(name, error))?;
+        self.bfd.renumber(name, number);
         self.settle();
         Ok(number)
     }
@@ -117,6 +122,27 @@ impl Bridge {
     pub(super) fn set_queues(&self, name: &str, config: QueuesConfig) -> Result<(), Error> {
         let number = self.number(name)?;
         self.switch().replace_queues(number, config).map_err(|error| self.refused(name, error))
+    }
+
+    pub(super) fn set_bfd(
+        &self,
+        environment: &Environment,
+        name: &str,
+        config: Option<bfd::Config>,
+    ) -> Result<(), Error> {
+        let number = self.number(name)?;
+        let failed = |error| Error::Bfd { port: name.to_owned(), error };
+        let (Some(hub), Some(openflow)) = (environment.get::<Hub>(), self.openflow()) else {
+            return if config.is_none() { Ok(()) } else { Err(failed(BfdError::NoTunnel)) };
+        };
+        let around =
+            Around { bridge: self.name(), switch: self.switch(), agent: &openflow.agent, hub };
+        self.bfd.set(&around, (name, number), config).map_err(failed)
+    }
+
+    /// What the database shows of a port's BFD; none of a port without it.
+    pub fn bfd_status(&self, name: &str) -> Option<BTreeMap<String, String>> {
+        self.bfd.status(name)
     }
 
     pub(super) fn set_policing(&self, name: &str, policing: Policing) -> Result<(), Error> {

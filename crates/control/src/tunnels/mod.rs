@@ -18,6 +18,13 @@ use port::kind::Environment;
 use port::patch::Panel;
 use std::sync::Arc;
 use tunnel::hub::Hub;
+use tunnel::kinds;
+
+/// Whether the database's interfaces of this type are tunnel ports.
+pub fn are_of_type(word: &str) -> bool {
+    let kinds = [&kinds::GENEVE, &kinds::VXLAN, &kinds::GRE, &kinds::ERSPAN];
+    kinds.iter().any(|kind| kind.database.iter().any(|one| one.word == word))
+}
 
 /// With what ports of the same workers meet at: the panel of patch ports, the hub of tunnel ports.
 pub(crate) fn meeting(environment: Environment, workers: usize) -> Environment {

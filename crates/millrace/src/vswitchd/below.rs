@@ -159,6 +159,13 @@ impl Below {
     }
 }
 
+/// An interface as it is, with what its protocols have found.
+fn seen(bridge: &Bridge, port: &control::bridges::PortState) -> InterfaceView {
+    let name = &port.config.name;
+    let bfd_status = bridge.bfd_status(name).unwrap_or_default();
+    InterfaceView { lacp_current: bridge.lacp_current(name), bfd_status, ..interface::view(port) }
+}
+
 /// Mirrors as bridges have them: a bond is its members.
 fn mirrors(told: &Told) -> Result<Vec<Mirror>, String> {
     told.mirrors.iter().map(|one| normal::mirror(one, &told.bonds)).collect()
@@ -199,6 +206,8 @@ impl Switch for Below {
             | Feature::Policing
             | Feature::FlowLimit
             | Feature::ControllerRate => return None,
+            Feature::Bfd(kind) if control::tunnels::are_of_type(kind) => return None,
+            Feature::Bfd(_) => "only tunnel ports have it".to_owned(),
             Feature::Timeout(key) => return connections::lacks(key),
             Feature::Qos(kind) if qos::TYPES.contains(&kind.as_str()) => return None,
             Feature::Qos(_) => format!("not there; there are {}", qos::TYPES.join(", ")),
@@ -288,6 +297,7 @@ impl Switch for Below {
         let policing = qos::policing(interface.policing);
         self.bridges.set_policing(bridge, name, policing).map_err(text)?;
         self.bridges.set_link(bridge, name, link).map_err(text)?;
+        self.bridges.set_bfd(bridge, name, interface.bfd.clone()).map_err(text)?;
         if let Some(told) = self.told().get_mut(bridge) {
             told.interfaces.insert(interface.name.clone(), interface.clone());
         }
@@ -409,15 +419,13 @@ impl Switch for Below {
 
     fn interface(&self, bridge: &str, interface: &str) -> Option<InterfaceView> {
         let found = self.bridges.get(bridge)?;
-        let view = interface::view(&found.port(interface).ok()?);
-        Some(InterfaceView { lacp_current: found.lacp_current(interface), ..view })
+        Some(seen(&found, &found.port(interface).ok()?))
     }
 
     fn interfaces(&self, bridge: &str) -> BTreeMap<String, InterfaceView> {
         let Some(found) = self.bridges.get(bridge) else { return BTreeMap::new() };
         let one = |port: control::bridges::PortState| {
-            let lacp_current = found.lacp_current(&port.config.name);
-            let view = InterfaceView { lacp_current, ..interface::view(&port) };
+            let view = seen(&found, &port);
             (port.config.name, view)
         };
         found.ports().into_iter().map(one).collect()
@@ -495,6 +503,7 @@ impl Switch for Below {
 
     fn ask(&self, family: &str, words: &[&str]) -> Result<String, String> {
         match (family, words) {
+            ("bfd", _) => control::bfd::ask(&self.bridges, words),
             ("bond" | "lacp", _) => control::bonds::ask(&self.bridges, family, words),
             ("route" | "tnl", _) => {
                 control::tunnels::show::answer(&self.bridges.defaults().environment, family, words)

@@ -40,6 +40,7 @@ pub(super) fn view(port: &PortState) -> InterfaceView {
         carrier: port.view.link.carrier,
         link_resets: resets.0.unwrap_or(0) + resets.1.unwrap_or(0),
         lacp_current: None,
+        bfd_status: BTreeMap::new(),
         speed,
         full_duplex: device.and_then(|name| of_kernel(name, "duplex")).map(|word| word != "half"),
         mtu: device.map(|_| port.view.info.mtu),

@@ -8,145 +8,25 @@
 //! Example: with option 0 in the map, `set_field:7->tun_id,set_field:1->tun_metadata0,output:5` sends, where port 5 is a tunnel port,
 //! a descriptor with `id` 7, `present` 1 and the option's data 1, then the frame.
 
+pub(crate) mod parts;
+
 use crate::headers::Headers;
 use contract::tunnel::{self as descriptor, OptionMap};
 use ir::builder::Builder;
 use ir::program::intrinsic;
 use ir::{
-    BinaryOp, Bits, Expr, FieldRef, HeaderId, MetaId, Op, ParserOp, ParserStateId, PortIs, Select,
+    BinaryOp, Bits, Expr, FieldRef, MetaId, Op, ParserOp, ParserStateId, PortIs, Select,
     SelectCase, Transition,
 };
 use openflow::{FieldId, Match};
-use std::sync::Arc;
+use parts::{FIELDS, OptionField, TunnelHeaders};
 
-/// Fields of a descriptor that are match fields.
-const FIELDS: [(&str, FieldId); 8] = {
-    use FieldId::*;
-    [
-        ("flags", TunFlags),
-        ("gbp_id", TunGbpId),
-        ("gbp_flags", TunGbpFlags),
-        ("src", TunSrc),
-        ("dst", TunDst),
-        ("id", TunnelId),
-        ("ipv6_src", TunIpv6Src),
-        ("ipv6_dst", TunIpv6Dst),
-    ]
-};
-
-/// An option that has a field: its number, its metadata, its data in both headers.
-#[derive(Clone, Debug)]
-struct OptionField {
-    index: u8,
-    meta: MetaId,
-    at: [FieldRef; 2],
-    bits: u32,
-}
-
-/// What a program has for tunnel ports.
-#[derive(Clone, Debug)]
-pub struct TunnelHeaders {
-    /// As packets come in, and as they leave.
-    headers: [HeaderId; 2],
-    map: Arc<OptionMap>,
-    options: Vec<OptionField>,
-    /// The map's number in both headers.
-    number: [FieldRef; 2],
-    /// Which options there are, in both headers, and the metadata for it.
-    present_at: [FieldRef; 2],
-    present: MetaId,
-    /// Fields in both headers, in the order of [`FIELDS`].
-    fields: [[FieldRef; 2]; FIELDS.len()],
-    /// The descriptor was read: a packet that is parsed again has none any more.
-    taken: MetaId,
-    /// The port of an output is a tunnel port.
-    to: MetaId,
-}
-
-impl TunnelHeaders {
-    /// Declares headers and metadata. `tun_out` is emitted in front of all others.
-    pub(crate) fn declare(b: &mut Builder, map: &Arc<OptionMap>) -> TunnelHeaders {
-        let name = |index: u8| format!("metadata{index}");
-        let options: Vec<(String, u32)> =
-            map.options().iter().map(|o| (name(o.index), 8 * u32::from(o.len))).collect();
-        let fixed = descriptor::FIELDS.into_iter().chain([descriptor::PRESENT]);
-        let options = options.iter().map(|(name, bits)| (name.as_str(), *bits));
-        let all: Vec<(&str, u32)> = fixed.chain(options).collect();
-        let ty = b.header_type("tunnel", &all);
-        let headers = [b.header("tun_in", ty), b.header("tun_out", ty)];
-        b.emit(headers[1]);
-        let at = |b: &Builder, name: &str| headers.map(|h| FieldRef::Header(h, b.field(h, name)));
-        let mut fields = [[FieldRef::Meta(intrinsic::IN_PORT); 2]; FIELDS.len()];
-        for (place, (name, _)) in fields.iter_mut().zip(FIELDS) {
-            *place = at(b, name);
-        }
-        let options = map.options().iter().map(|option| OptionField {
-            index: option.index,
-            meta: b.meta(&format!("of.tun_metadata{}", option.index), 128),
-            at: at(b, &name(option.index)),
-            bits: 8 * u32::from(option.len),
-        });
-        TunnelHeaders {
-            headers,
-            map: map.clone(),
-            options: options.collect(),
-            number: at(b, "map"),
-            present_at: at(b, descriptor::PRESENT.0),
-            present: b.meta("of.tun_present", 64),
-            fields,
-            taken: b.meta("of.tun_taken", 1),
-            to: b.meta("of.tun_to", 1),
-        }
-    }
-
-    fn option(&self, id: FieldId) -> Option<&OptionField> {
-        let index = id.tun_metadata()?;
-        self.options.iter().find(|option| option.index == index)
-    }
-
-    /// The value of an option's field.
-    pub(crate) fn read(&self, id: FieldId) -> Option<Expr> {
-        self.option(id).map(|option| Expr::meta(option.meta))
-    }
-
-    /// Writes an option's field; the packet has the option from there on.
-    pub(crate) fn write(&self, id: FieldId, value: Expr) -> Vec<Op> {
-        let Some(option) = self.option(id) else { return Vec::new() };
-        let value = value.cast(option.bits).cast(128);
-        let bit = Expr::int(1 << option.index, 64);
-        let present = Expr::binary(BinaryOp::Or, Expr::meta(self.present), bit);
-        let set = |meta, value| Op::Assign(FieldRef::Meta(meta), value);
-        vec![set(option.meta, value), set(self.present, present)]
-    }
-
-    /// The packet has an option no more.
-    pub(crate) fn delete(&self, id: FieldId) -> Vec<Op> {
-        let Some(option) = self.option(id) else { return Vec::new() };
-        let others = Expr::int(u128::from(!(1u64 << option.index)), 64);
-        let present = Expr::binary(BinaryOp::And, Expr::meta(self.present), others);
-        let set = |meta, value| Op::Assign(FieldRef::Meta(meta), value);
-        vec![set(option.meta, Expr::int(0, 128)), set(self.present, present)]
-    }
-
-    /// What a packet keeps where all other metadata becomes zero.
-    pub(crate) fn kept(&self, h: &Headers) -> Vec<MetaId> {
-        let fields = FIELDS.into_iter().filter_map(|(_, id)| h.meta_of(id));
-        let options = self.options.iter().map(|option| option.meta);
-        fields.chain(options).chain([self.present, self.taken]).collect()
-    }
-
-    /// Octets of the packet as it came in, without a descriptor.
-    pub(crate) fn packet_length(&self) -> Expr {
-        let none = Box::new(Expr::int(0, 32));
-        let less =
-            Expr::Mux(Box::new(Expr::meta(self.taken)), Box::new(self.descriptor_len()), none);
-        Expr::binary(BinaryOp::Sub, Expr::meta(intrinsic::PACKET_LENGTH), less)
-    }
-
-    /// What a descriptor makes a packet longer by, in octets.
-    fn descriptor_len(&self) -> Expr {
-        Expr::int(self.map.descriptor_len() as u128, 32)
-    }
+/// What a packet keeps where all other metadata becomes zero.
+pub(crate) fn kept(h: &Headers) -> Vec<MetaId> {
+    let Some(t) = &h.tunnels else { return Vec::new() };
+    let fields = FIELDS.into_iter().filter_map(|(_, id)| h.meta_of(id));
+    let options = t.options.iter().map(|option| option.meta);
+    fields.chain(options).chain([t.present, t.taken]).collect()
 }
 
 /// The first state: a descriptor, if the packet came in by a tunnel port, and then `frame`, which is the first

@@ -15,6 +15,7 @@ use port::{Csum, DropReason, Frame, Pool, gso};
 
 use crate::hub::outlet::DESCRIPTOR_MAX;
 use crate::hub::shared::{Shared, TunnelPort};
+use crate::hub::watch::Watched;
 use crate::inner::decapsulate;
 use crate::parse::{Received, Whose, concerns};
 use crate::refused::Refused;
@@ -194,7 +195,13 @@ impl Opener {
                     let entry = &mut self.entries[at];
                     let port = &entry.port;
                     match open(frame, received, port, &mut self.descriptor) {
-                        Ok(descriptor) => return entry.give(frame.take(), descriptor, pool),
+                        Ok((descriptor, Watched::Other)) => {
+                            return entry.give(frame.take(), descriptor, pool);
+                        }
+                        Ok((_, Watched::Taken)) => {}
+                        Ok((_, Watched::Lost)) => {
+                            port.untaken.add(&port.name, Refused::WatchQueue);
+                        }
                         Err(reason) => port.untaken.add(&port.name, reason),
                     }
                 }
@@ -248,13 +255,13 @@ impl Opener {
     }
 }
 
-/// Puts a descriptor in place of the outer headers; says how long it is.
+/// Puts a descriptor in place of the outer headers, unless whoever watches the port has the frame; says how long it is.
 fn open(
     frame: &mut Frame,
     received: &Received,
     port: &TunnelPort,
     descriptor: &mut [u8; DESCRIPTOR_MAX],
-) -> Result<usize, Refused> {
+) -> Result<(usize, Watched), Refused> {
     if !port.wanted_up.load(Ordering::Relaxed) {
         return Err(Refused::PortDown);
     }
@@ -272,8 +279,12 @@ fn open(
         // That was said of the outer sum.
         frame.offload.csum = Csum::None;
     }
+    match port.watcher.show(frame.data(), received.id) {
+        Watched::Other => {}
+        gone => return Ok((0, gone)),
+    }
     frame.push_front(len).copy_from_slice(&descriptor[..len]);
-    Ok(len)
+    Ok((len, Watched::Other))
 }
 
 /// Why a queue takes no more.

@@ -20,6 +20,7 @@ mod joined;
 mod outlet;
 mod pending;
 mod shared;
+mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -39,10 +40,13 @@ use crate::refused::Refused;
 use crate::table::Table;
 use crate::underlay::Underlay;
 use shared::{Refusals, Shared, TunnelPort};
+use watch::Watcher;
 
 /// Where tunnel ports, the underlay and ports to the host meet. Clones are the same one.
 #[derive(Clone)]
 pub struct Hub(Arc<Shared>);
+
+pub use watch::{Watch, Watched};
 
 /// Frames that were refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +87,7 @@ impl Hub {
             map: ArcSwap::default(),
             wires: workers.map(|_| Arc::default()).collect(),
             wanted_up: AtomicBool::new(true),
+            watcher: Watcher::default(),
             unsent: Refusals::default(),
             untaken: Refusals::default(),
         });
@@ -107,6 +112,14 @@ impl Hub {
         let state = self.0.state();
         let port = state.ports.iter().find(|candidate| candidate.name == port);
         port.inspect(|port| port.map.store(map)).is_some()
+    }
+
+    /// Inner frames that come to a port are shown to this from now on, before the port has them; `None` ends that. Says
+    /// whether there is such a port. One that is opened anew is not watched.
+    pub fn set_watch(&self, port: &str, watch: Option<Watch>) -> bool {
+        let state = self.0.state();
+        let port = state.ports.iter().find(|candidate| candidate.name == port);
+        port.inspect(|port| port.watcher.set(watch)).is_some()
     }
 
     /// The tunnel ports with their options.

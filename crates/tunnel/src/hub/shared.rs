@@ -14,6 +14,7 @@ use port::local::{Hops, Wire};
 
 use crate::headers::Outgoing;
 use crate::hub::pending::Pending;
+use crate::hub::watch::Watcher;
 use crate::refused::Refused;
 use crate::table::Table;
 use crate::underlay::{Sockets, Underlay};
@@ -62,6 +63,8 @@ pub(super) struct TunnelPort {
     /// Frames that came in, for each worker.
     pub(super) wires: Vec<Arc<Wire>>,
     pub(super) wanted_up: AtomicBool,
+    /// Who is shown inner frames first.
+    pub(super) watcher: Watcher,
     /// Of what it was to send.
     pub(super) unsent: Refusals,
     /// Of what came for it.

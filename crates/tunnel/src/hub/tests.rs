@@ -15,7 +15,7 @@ use port::terminal::{Attended, Take};
 use port::{Burst, Csum, DropReason, Frame, Gso, GsoKind, Offload, Pool, Port, RxQueue, TxQueue};
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::Hub;
+use super::{Hub, Watch, Watched};
 use crate::config::{Config, Kind};
 use crate::descriptor::Fields;
 use crate::inner::tests::udp4;
@@ -308,6 +308,39 @@ fn what_is_no_tunnel_packet_for_this_host_is_left_to_it() {
             (Some("t".into()), false, Refused::PortDown, 1),
         ]
     );
+}
+
+#[test]
+fn who_watches_a_port_has_frames_before_it() {
+    let mut a = end(Arc::new(Net::new(1)), 1, Kind::Geneve, "remote_ip=10.0.0.2,key=flow");
+    let mut b = end(Arc::new(Net::new(2)), 1, Kind::Geneve, "remote_ip=10.0.0.1,key=flow");
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sees = seen.clone();
+    let watch = Watch::new(move |frame, key| {
+        sees.lock().unwrap().push((frame.to_vec(), key));
+        [Watched::Other, Watched::Taken, Watched::Lost][key as usize]
+    });
+    assert!(b.hub.set_watch("t", Some(watch)));
+    assert!(!b.hub.set_watch("u", None));
+    let mut round = |b: &mut End| {
+        for id in 0..3 {
+            let fields = Fields { id, ..Fields::default() };
+            let inner = udp4(id as u16, 0);
+            a.tx[0].tx(&described(fields, &OptionMap::default(), &[], &inner)).unwrap();
+        }
+        a.tx[0].flush();
+        assert_eq!(carry(&mut a, b, 0), 3);
+        let frames = take(&mut *b.rx[0]);
+        frames.iter().map(|frame| frame.data()[LEN..].to_vec()).collect::<Vec<_>>()
+    };
+    let inners = [0, 1, 2].map(|id| udp4(id, 0));
+    assert_eq!(round(&mut b), [inners[0].clone()]);
+    let shown: Vec<_> = inners.iter().cloned().zip(0..3).collect();
+    assert_eq!(*seen.lock().unwrap(), shown);
+    assert_eq!(refusals(&b.hub), [(Some("t".into()), false, Refused::WatchQueue, 1)]);
+    assert!(b.hub.set_watch("t", None));
+    assert_eq!(round(&mut b), inners);
+    assert_eq!(seen.lock().unwrap().len(), 3, "nobody watches");
 }
 
 #[test]

@@ -90,6 +90,7 @@ const FOLLOWED: &[(&str, &[&str])] = &[
             "ingress_policing_kpkts_rate",
             "ingress_policing_kpkts_burst",
             "bfd",
+            "bfd_status",
             "cfm_mpid",
             "lldp",
             "error",

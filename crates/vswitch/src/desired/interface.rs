@@ -37,6 +37,8 @@ pub struct InterfaceSettings {
     pub address: Option<Mac>,
     /// What it may receive.
     pub policing: Policing,
+    /// Its session of BFD, if it is to have one.
+    pub bfd: Option<bfd::Config>,
     /// `other_config`, for types and bonds that have keys there.
     pub others: BTreeMap<String, String>,
 }
@@ -57,6 +59,7 @@ impl InterfaceSettings {
             mtu: None,
             address: None,
             policing: Policing::default(),
+            bfd: None,
             ..self.clone()
         }
     }
@@ -107,6 +110,7 @@ impl Interface {
         }
         settings.address = address(reader, row, kind, &mut notes);
         settings.policing = policing(reader, row, &mut notes);
+        settings.bfd = bfd(reader, row, kind, &mut notes);
         beside(reader, row, &mut notes);
         let number = |column| natural(column).filter(|number| *number < 65280 && *number > 0);
         Interface {
@@ -169,11 +173,19 @@ fn policing(reader: &Reader<'_>, row: &Row, notes: &mut Notes) -> Policing {
     }
 }
 
+/// A session that cannot be is none.
+fn bfd(reader: &Reader<'_>, row: &Row, kind: &str, notes: &mut Notes) -> Option<bfd::Config> {
+    match bfd::Config::read(&texts(row, "bfd")) {
+        Ok(config) => config.filter(|_| reader.can(notes, Feature::Bfd(kind.to_owned()))),
+        Err(error) => {
+            notes.add(format!("bfd: {error}"));
+            None
+        }
+    }
+}
+
 /// Protocols that an interface may run.
 fn beside(reader: &Reader<'_>, row: &Row, notes: &mut Notes) {
-    if row.key("bfd", "enable") == Some("true") {
-        reader.can(notes, Feature::Bfd);
-    }
     if row.key("lldp", "enable") == Some("true") {
         reader.can(notes, Feature::Lldp);
     }

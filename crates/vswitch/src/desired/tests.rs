@@ -149,6 +149,28 @@ fn what_is_wrong_or_never_done_is_noted() {
 }
 
 #[test]
+fn a_session_of_bfd_is_read_or_told() {
+    let of = |pairs: &[(&str, &str)], lacks: bool| {
+        let all = with(json!({}), json!({}), json!({"type": "internal", "bfd": map(pairs)}));
+        let lacks = |feature: &Feature| {
+            (lacks && *feature == Feature::Bfd("internal".to_owned()))
+                .then(|| "not here".to_owned())
+        };
+        let bridge = Desired::of(&database(&all), &lacks).bridges["br0"].clone();
+        let interface = bridge.ports["p1"].interfaces["p1"].clone();
+        (interface.settings.bfd, interface.notes.line())
+    };
+    assert_eq!(of(&[], false), (None, None));
+    assert_eq!(of(&[("enable", "false"), ("mult", "4")], true), (None, None));
+    let asked = [("enable", "true"), ("mult", "4")];
+    let session = bfd::Config { mult: 4, ..bfd::Config::default() };
+    assert_eq!(of(&asked, false), (Some(session), None));
+    assert_eq!(of(&asked, true), (None, Some("BFD: not here".to_owned())));
+    let (none, note) = of(&[("enable", "true"), ("mult", "0")], false);
+    assert_eq!((none, note.as_deref()), (None, Some("bfd: mult=0: 1 to 255 was expected")));
+}
+
+#[test]
 fn a_port_without_a_mode_is_an_access_port_if_it_has_a_tag() {
     let vlan =
         |port: Json| read(&with(json!({}), port, json!({}))).ports["p1"].settings.vlan.clone();

@@ -77,6 +77,7 @@ fn alone(report: &Report<'_>, bridge: &Bridge, interface: &Interface) -> Option<
 fn link(view: Option<&InterfaceView>) -> Vec<(&'static str, Datum)> {
     let word = |up: bool| if up { "up" } else { "down" };
     let status = view.into_iter().flat_map(|view| view.status.clone());
+    let bfd = view.into_iter().flat_map(|view| view.bfd_status.clone());
     vec![
         ("admin_state", maybe(view.map(|view| word(view.up)))),
         ("link_state", maybe(view.map(|view| word(view.carrier)))),
@@ -91,5 +92,6 @@ fn link(view: Option<&InterfaceView>) -> Vec<(&'static str, Datum)> {
         ("lacp_current", maybe(view.and_then(|view| view.lacp_current))),
         ("ifindex", maybe(view.and_then(|view| view.ifindex).map(i64::from))),
         ("status", Datum::map(status)),
+        ("bfd_status", Datum::map(bfd)),
     ]
 }

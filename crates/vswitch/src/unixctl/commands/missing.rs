@@ -2,10 +2,12 @@
 
 use super::dpif::NO_CACHE;
 
+const ROUTES: &str = "routes are the kernel's; `ip route` changes them";
+const NEIGHBOURS: &str = "neighbours are the kernel's; `ip neigh` changes them";
+
 /// By the beginning of the name; the first that fits.
 const REASONS: &[(&str, &str)] = &[
     ("autoattach/", "auto-attach is not done, and not planned"),
-    ("bfd/", "bidirectional forwarding detection is not there yet"),
     ("cfm/", "connectivity fault management is not done, and not planned"),
     ("dpctl/add-dp", "bridges are made by ovs-vsctl add-br"),
     ("dpctl/del-dp", "bridges are removed by ovs-vsctl del-br"),
@@ -41,11 +43,17 @@ const REASONS: &[(&str, &str)] = &[
         "ofproto/trace-packet-out",
         "not there: ofproto/trace shows the same entries for the same packet",
     ),
-    ("ovs/route/", "routes are the kernel's; `ip route` changes them"),
+    ("ovs/route/add", ROUTES),
+    ("ovs/route/del", ROUTES),
     ("revalidator/", NO_CACHE),
     ("rstp/", "spanning trees are not built"),
     ("stp/", "spanning trees are not built"),
-    ("tnl/", "neighbours and addresses are the kernel's; `ip neigh` and `ip address` change them"),
+    ("tnl/arp/flush", NEIGHBOURS),
+    ("tnl/arp/set", NEIGHBOURS),
+    ("tnl/egress_port_range", "outer source ports are 32768 to 60999"),
+    ("tnl/neigh/aging", NEIGHBOURS),
+    ("tnl/neigh/flush", NEIGHBOURS),
+    ("tnl/neigh/set", NEIGHBOURS),
     ("upcall/", NO_CACHE),
     (
         "vlog/disable-rate-limit",

@@ -1,5 +1,6 @@
 //! What can be asked, a file for each family.
 
+mod bfd;
 mod bond;
 mod bridge;
 mod command;
@@ -26,7 +27,8 @@ use std::sync::atomic::Ordering;
 
 /// All that are there, by name.
 pub fn all() -> Vec<&'static Command> {
-    let families: [&[Command]; 15] = [
+    let families: [&[Command]; 16] = [
+        bfd::COMMANDS,
         bond::COMMANDS,
         bridge::COMMANDS,
         coverage::COMMANDS,
