@@ -11,7 +11,7 @@
 //! With `--out` all of it is written to files: entries, groups, meters, and captures by port of what is timed and, named
 //! `begin1` to `begin3`, of the shaking of hands before it.
 //!
-//! Entries with what the switch does not know yet (tunnels' metadata) are left out and counted.
+//! Entries with what the switch does not know are left out and counted.
 //!
 //! Before anything is timed, a switch that interprets everything gets the same frames and must send the same bytes.
 
@@ -21,8 +21,10 @@ use super::measure::{Sample, median};
 use super::trace::Trace;
 use super::wired::Wired;
 use crate::options::BenchUseCaseOptions;
+use contract::tunnel::OptionMap;
 use control::failure::Failure;
 use control::program::tables::Told;
+use openflow::{FieldId, Match, TlvMapping};
 use port::prng::Prng;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -50,14 +52,19 @@ struct Tables {
     /// Entries that were left out, by why.
     without: BTreeMap<String, usize>,
     ports: u32,
+    /// Geneve options that have fields.
+    options: Vec<TlvMapping>,
+    /// Ports whose packets come out of tunnels: entries ask for their keys.
+    tunnels: Vec<u32>,
 }
 
 /// A virtual machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Host {
     port: u32,
-    /// Its logical switch.
+    /// Its logical switch, and its port there.
     datapath: u64,
+    logical: u64,
     mac: u64,
     ip: Ipv4Addr,
 }
@@ -80,18 +87,24 @@ pub(super) fn run(options: &BenchUseCaseOptions) -> Result<(), Failure> {
         )));
     }
     let files = files(options)?;
-    let tables = Tables::read(&files)?;
-    let pairs = pairs(&tables)?;
+    let tables = Tables::read(&files, mapped(options)?)?;
+    let (pairs, remote) = pairs(&tables)?;
     let flows = match options.active_flows {
         Some(flows @ 1..=60_000) => flows,
         Some(_) => return Err(Failure::usage("--active-flows must be 1 to 60000")),
         None => 10_000,
     };
-    let traffic = [
+    let mut traffic = vec![
         ("one flow".to_owned(), Traffic::connections(&pairs[..1], 1)?),
         (format!("{flows} flows"), Traffic::connections(&pairs, flows)?),
         ("port scan".to_owned(), Traffic::scan(&pairs[0])?),
     ];
+    if let Some((remote, tunnel)) = remote {
+        let from = &pairs[0].from;
+        traffic.push(("into a tunnel".to_owned(), Traffic::into_tunnel(from, remote, flows)?));
+        let back = Traffic::out_of_tunnel(from, (remote, tunnel), &tables.map(), flows)?;
+        traffic.push(("out of a tunnel".to_owned(), back));
+    }
     if let Some(out) = &options.out {
         return write(out, &files, &traffic);
     }
@@ -149,11 +162,35 @@ fn files(options: &BenchUseCaseOptions) -> Result<Vec<(Told, PathBuf)>, Failure>
     Ok(files)
 }
 
+/// The map of Geneve options, as `ovs-ofctl dump-tlv-map` writes it, if the folder has that of the chassis.
+fn mapped(options: &BenchUseCaseOptions) -> Result<Vec<TlvMapping>, Failure> {
+    let Some(folder) = &options.from else { return Ok(Vec::new()) };
+    let path = folder.join(format!("tlvmap-{}.txt", options.chassis));
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Failure::Bad(format!("cannot read {}: {error}", path.display()))),
+    };
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [class, kind, len, field] = words[..] else { return None };
+        Some(TlvMapping {
+            class: parse(class)? as u16,
+            kind: parse(kind)? as u8,
+            len: parse(len)? as u8,
+            index: parse(field.strip_prefix("tun_metadata")?)? as u16,
+        })
+    };
+    Ok(text.lines().filter_map(line).collect())
+}
+
 impl Tables {
     /// Reads the files, and tries out which of their lines the switch takes.
-    fn read(files: &[(Told, PathBuf)]) -> Result<Tables, Failure> {
-        let mut tables = Tables { lines: Vec::new(), without: BTreeMap::new(), ports: 1 };
+    fn read(files: &[(Told, PathBuf)], options: Vec<TlvMapping>) -> Result<Tables, Failure> {
+        let (lines, without, tunnels) = (Vec::new(), BTreeMap::new(), Vec::new());
+        let mut tables = Tables { lines, without, ports: 1, options, tunnels };
         let mut wired = Wired::openflow(EngineKind::Interp, PUNT_RATE, 0, &Trace::default())?;
+        wired.map_options(tables.options.clone())?;
         for (what, path) in files {
             control::program::tables::each_line(path, |line| {
                 match wired.tell(*what, line) {
@@ -165,7 +202,11 @@ impl Tables {
                     Err(why) => return Err(why),
                 }
                 if let Some(port) = number(line, "in_port=") {
-                    tables.ports = tables.ports.max(u32::try_from(port).unwrap_or(1));
+                    let port = u32::try_from(port).unwrap_or(1);
+                    tables.ports = tables.ports.max(port);
+                    if line.contains("NXM_NX_TUN_ID") && !tables.tunnels.contains(&port) {
+                        tables.tunnels.push(port);
+                    }
                 }
                 Ok(())
             })?;
@@ -178,13 +219,22 @@ impl Tables {
 
     /// A switch with them.
     fn wired(&self, engine: EngineKind, trace: &Trace) -> Result<Wired, Failure> {
-        let mut wired = Wired::openflow(engine, PUNT_RATE, self.ports, trace)?;
+        let mut wired = Wired::with_tunnels(engine, PUNT_RATE, self.ports, trace, &self.tunnels)?;
+        wired.map_options(self.options.clone())?;
         wired.pump();
         for (what, line) in &self.lines {
             wired.tell(*what, line).map_err(|e| Failure::Bad(format!("{line}: {e}")))?;
         }
         wired.settle()?;
         Ok(wired)
+    }
+
+    /// By which descriptors are laid out.
+    fn map(&self) -> OptionMap {
+        let options: Vec<(u8, u16, u8, u8)> =
+            self.options.iter().map(|o| (o.index as u8, o.class, o.kind, o.len)).collect();
+        let number = u16::from(!options.is_empty());
+        OptionMap::new(number, &options).unwrap_or_default()
     }
 
     /// Match and actions of each flow entry.
@@ -220,7 +270,7 @@ impl Tables {
             let (port, ..) =
                 places.iter().find(|(_, datapath, port)| (*datapath, *port) == place)?;
             let mac = mac.0.iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
-            Some(Host { port: *port, datapath: place.0, mac, ip })
+            Some(Host { port: *port, datapath: place.0, logical: place.1, mac, ip })
         };
         let mut hosts: Vec<Host> = self.entries().filter_map(secured).collect();
         hosts.sort_by_key(|host| host.port);
@@ -245,8 +295,9 @@ fn parse(text: &str) -> Option<u64> {
     }
 }
 
-/// Who can send to whom.
-fn pairs(tables: &Tables) -> Result<Vec<Pair>, Failure> {
+/// Who can send to whom; and a station of another chassis that the first of them reaches: its address, and the tunnel.
+#[allow(clippy::type_complexity)] // both are used at once
+fn pairs(tables: &Tables) -> Result<(Vec<Pair>, Option<(u64, u32)>), Failure> {
     let hosts = tables.hosts();
     let wired = tables.wired(EngineKind::Interp, &Trace::default())?;
     let mut others: Vec<u64> = Vec::new();
@@ -282,7 +333,19 @@ fn pairs(tables: &Tables) -> Result<Vec<Pair>, Failure> {
             if found.is_empty() { "none".to_owned() } else { found.join(", ") }
         )));
     }
-    Ok(pairs)
+    let first = pairs[0].from;
+    let remote = others.into_iter().find_map(|mac| {
+        let frame = segment(&first, &elsewhere(&first), mac, (40_000, 5001), SYN);
+        let outputs = wired.switch().trace(first.port, &frame).outputs;
+        let tunnel = outputs.iter().find(|(port, _)| tables.tunnels.contains(port))?;
+        Some((mac, tunnel.0))
+    });
+    Ok((pairs, remote))
+}
+
+/// Somebody in the same network whom no table names.
+fn elsewhere(of: &Host) -> Host {
+    Host { ip: Ipv4Addr::from(of.ip.to_bits() & !0xff | 250), ..*of }
 }
 
 /// TCP's flags (RFC 9293 §3.1).
@@ -390,6 +453,45 @@ impl Traffic {
         });
         traffic.data = traffic.add(frames.collect());
         traffic.once = true;
+        Ok(traffic)
+    }
+
+    /// Connections are tried again and again, from a host to a station of another chassis.
+    fn into_tunnel(from: &Host, remote: u64, flows: usize) -> Result<Traffic, Failure> {
+        let to = elsewhere(from);
+        let frame = |n: usize| segment(from, &to, remote, (1024 + n as u16, 5001), SYN);
+        Traffic::again((0..flows).map(|n| (from.port, frame(n))).collect())
+    }
+
+    /// The same from there: frames as the tunnel port gives them.
+    fn out_of_tunnel(
+        to: &Host,
+        (remote, tunnel): (u64, u32),
+        map: &OptionMap,
+        flows: usize,
+    ) -> Result<Traffic, Failure> {
+        let fields = Match::new()
+            .with(FieldId::TunnelId, to.datapath.into())
+            .with(FieldId::TunMetadata0, (1 << 16 | to.logical).into());
+        let from = Host { mac: remote, port: tunnel, ..elsewhere(to) };
+        let frame = |n: usize| {
+            let mut bytes = of_lower::tunnel::descriptor(map, &fields);
+            bytes.extend(segment(&from, to, to.mac, (1024 + n as u16, 5001), SYN));
+            bytes
+        };
+        Traffic::again((0..flows).map(|n| (tunnel, frame(n))).collect())
+    }
+
+    /// These frames once, and then again in random order.
+    fn again(frames: Vec<(u32, Vec<u8>)>) -> Result<Traffic, Failure> {
+        let mut traffic = Traffic::empty();
+        let mut random = Prng::new(7);
+        let count = super::trace::FRAMES_MIN.max(frames.len());
+        let data = (0..count).map(|_| frames[random.below(frames.len() as u64) as usize].clone());
+        let data = data.collect();
+        let phase = traffic.add(frames);
+        traffic.phases.push(phase);
+        traffic.data = traffic.add(data);
         Ok(traffic)
     }
 
@@ -591,7 +693,8 @@ mod tests {
 
     fn tables() -> Tables {
         let lines = LINES.iter().map(|line| (Told::Flow, (*line).to_owned())).collect();
-        Tables { lines, without: BTreeMap::new(), ports: 4 }
+        let (options, tunnels) = (Vec::new(), Vec::new());
+        Tables { lines, without: BTreeMap::new(), ports: 4, options, tunnels }
     }
 
     #[test]
@@ -602,14 +705,14 @@ mod tests {
         let expected =
             [(3, 1, 0x101, "10.0.1.11".to_owned()), (4, 1, 0x102, "10.0.1.12".to_owned())];
         assert_eq!(found, expected);
-        let pairs = pairs(&tables()).unwrap();
+        let (pairs, _) = pairs(&tables()).unwrap();
         let ends: Vec<(u32, u32)> = pairs.iter().map(|p| (p.from.port, p.to.port)).collect();
         assert_eq!(ends, [(3, 4), (4, 3)]);
     }
 
     #[test]
     fn segments_have_right_checksums_whatever_their_flags() {
-        let pairs = pairs(&tables()).unwrap();
+        let (pairs, _) = pairs(&tables()).unwrap();
         let Pair { from, to, dst_mac, .. } = &pairs[0];
         for flags in [SYN, ACK, SYN | ACK] {
             let bytes = segment(from, to, *dst_mac, (1, 2), flags);
@@ -622,7 +725,7 @@ mod tests {
 
     #[test]
     fn traffic_shakes_hands_and_a_port_s_parts_follow_each_other() {
-        let pairs = pairs(&tables()).unwrap();
+        let (pairs, _) = pairs(&tables()).unwrap();
         let traffic = Traffic::connections(&pairs, 10).unwrap();
         let of_3: Vec<Range<usize>> = traffic.phases.iter().map(|p| p[&3].clone()).collect();
         assert_eq!(of_3, [0..5, 5..10, 10..15]);

@@ -94,7 +94,7 @@ fn a_wrong_port_is_told_in_golden_words() {
     assert_eq!(
         err(&output),
         "millrace: port \"a:1=tapp:t0\": unknown kind of port \"tapp\", did you mean \"tap\"?; known: memory, pcap, tap, \
-         af_packet, af_xdp, dpdk, patch, internal\n"
+         af_packet, af_xdp, dpdk, patch, internal, geneve, vxlan, gre, erspan\n"
     );
 }
 

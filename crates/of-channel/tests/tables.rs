@@ -42,7 +42,7 @@ fn a_request_in_several_messages_is_one() {
     let mut tables = answer(&mut c, 1);
     tables[1].name = "second".to_owned();
     //= openflow-1.3.5 §7.3.5.5: the tables of all messages are the pipeline.
-    let parts: Vec<&[TableFeatures]> = tables.chunks(40).collect();
+    let parts: Vec<&[TableFeatures]> = tables.chunks(30).collect();
     assert!(parts.len() > 2);
     for (i, part) in parts.iter().enumerate() {
         send(&mut c, 2, &request(part, i + 1 < parts.len()));

@@ -202,14 +202,14 @@ fn what_cannot_be_read_is_named() {
     };
     let load = "actions=load:5->NXM_NX_REG0[],output:2";
     let cases = [
-        ("reg0=5 actions=output:2", &register[..], &[0, 1, 0x3e, 4][..], "tun_src"),
+        ("reg0=5 actions=output:2", &register[..], &[0, 1, 0x48, 4][..], "recirc_id"),
         (
             "reg0=5 actions=output:2",
             &register[..],
             &[0xff, 0xff, 2, 4, 0, 0, 0x12, 0x34],
             "header 0xffff0204",
         ),
-        (load, &register[..], &[0, 1, 0x3e, 4], "tun_src"),
+        (load, &register[..], &[0, 1, 0x48, 4], "recirc_id"),
         (
             "actions=note:01.02.03.04.05.06",
             &[0, 0, 0x23, 0x20, 0, 8],

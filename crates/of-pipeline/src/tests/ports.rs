@@ -346,9 +346,9 @@ fn features_say_what_there_is() {
         let kinds: [fn(&TableProperty) -> bool; 6] = [
             |p| matches!(p, TableProperty::WriteActions { miss: false, .. }),
             |p| matches!(p, TableProperty::ApplyActions { miss: false, .. }),
-            // All but those of 1.4 and 1.5: three of their own.
-            |p| matches!(p, TableProperty::Match(f) if f.len() == openflow::FIELDS.len() - 16),
-            |p| matches!(p, TableProperty::Wildcards(f) if f.len() == openflow::FIELDS.len() - 16),
+            // All but those of 1.4 and 1.5, three of their own, and those of Geneve options.
+            |p| matches!(p, TableProperty::Match(f) if f.len() == openflow::FIELDS.len() - 16 - 64),
+            |p| matches!(p, TableProperty::Wildcards(f) if f.len() == openflow::FIELDS.len() - 16 - 64),
             |p| matches!(p, TableProperty::WriteSetField { miss: false, .. }),
             |p| matches!(p, TableProperty::ApplySetField { miss: false, .. }),
         ];
