@@ -30,9 +30,15 @@ const CSUM: (&str, &str) =
     ("csum=true", "outer packets have a checksum; UDP over IPv6 always has one");
 const PORT: (&str, &str) = ("dst_port=N", "the UDP port");
 
+/// Kinds share most options, which are told once.
+const LIKE: (&str, &str) = ("OPTION=VALUE", "any of those of `geneve`");
+const LIKE_BUT_PORT: (&str, &str) = ("OPTION=VALUE", "any of those of `geneve` but `dst_port`");
+const LIKE_BUT_CSUM: (&str, &str) =
+    ("OPTION=VALUE", "any of those of `geneve` but `dst_port` and `csum`");
+
 /// `geneve:remote_ip=...`
 pub static GENEVE: Kind = Kind {
-    form: "geneve:remote_ip=ADDRESS|flow[,OPTION=VALUE...]",
+    form: "geneve:OPTION=VALUE[,...]",
     options: &[REMOTE, LOCAL, KEY, IN_KEY, OUT_KEY, PORT, CSUM, TOS, TTL, DF, MARK],
     about: "a Geneve tunnel",
     use_for: USE_FOR,
@@ -47,21 +53,8 @@ pub static GENEVE: Kind = Kind {
 
 /// `vxlan:remote_ip=...`
 pub static VXLAN: Kind = Kind {
-    form: "vxlan:remote_ip=ADDRESS|flow[,OPTION=VALUE...]",
-    options: &[
-        REMOTE,
-        LOCAL,
-        KEY,
-        IN_KEY,
-        OUT_KEY,
-        PORT,
-        CSUM,
-        ("exts=gbp", "packets may have a group policy"),
-        TOS,
-        TTL,
-        DF,
-        MARK,
-    ],
+    form: "vxlan:OPTION=VALUE[,...]",
+    options: &[LIKE, ("exts=gbp", "packets may have a group policy")],
     about: "a VXLAN tunnel",
     use_for: USE_FOR,
     must_be_named: Some("NAME=vxlan:remote_ip=ADDRESS"),
@@ -75,20 +68,8 @@ pub static VXLAN: Kind = Kind {
 
 /// `gre:remote_ip=...`
 pub static GRE: Kind = Kind {
-    form: "gre:remote_ip=ADDRESS|flow[,OPTION=VALUE...]",
-    options: &[
-        REMOTE,
-        LOCAL,
-        KEY,
-        IN_KEY,
-        OUT_KEY,
-        CSUM,
-        ("seq=true", "packets have sequence numbers"),
-        TOS,
-        TTL,
-        DF,
-        MARK,
-    ],
+    form: "gre:OPTION=VALUE[,...]",
+    options: &[LIKE_BUT_PORT, ("seq=true", "packets have sequence numbers")],
     about: "a GRE tunnel for Ethernet frames",
     use_for: USE_FOR,
     must_be_named: Some("NAME=gre:remote_ip=ADDRESS"),
@@ -102,21 +83,13 @@ pub static GRE: Kind = Kind {
 
 /// `erspan:remote_ip=...`
 pub static ERSPAN: Kind = Kind {
-    form: "erspan:remote_ip=ADDRESS|flow,erspan_ver=1|2|flow[,OPTION=VALUE...]",
+    form: "erspan:OPTION=VALUE[,...]",
     options: &[
-        REMOTE,
-        LOCAL,
-        KEY,
-        IN_KEY,
-        OUT_KEY,
+        LIKE_BUT_CSUM,
         ("erspan_ver=1|2|flow", "type II or III"),
         ("erspan_idx=HEX|flow", "the index of type II"),
         ("erspan_dir=0|1|flow", "the direction of type III"),
         ("erspan_hwid=HEX|flow", "the engine of type III"),
-        TOS,
-        TTL,
-        DF,
-        MARK,
     ],
     about: "an ERSPAN tunnel, types II and III",
     use_for: "mirrored frames, for an analyser elsewhere",
