@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use port::Offload;
+
 /// Where a packet goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
@@ -53,8 +55,9 @@ pub trait Sockets: Send + Sync {
     /// What is to come in from now on: packets for this host to these UDP ports, and GRE.
     fn listen(&self, udp_ports: &[u16], gre: bool) -> io::Result<()>;
 
-    /// Gives IP packets that have come in, a burst of them at most. Says how many. Never blocks.
-    fn receive(&self, each: &mut dyn FnMut(&[u8])) -> usize;
+    /// Gives IP packets that have come in, a burst of them at most, each with what it owes as an Ethernet frame: places are 14
+    /// octets further on than in the packet. Says how many. Never blocks.
+    fn receive(&self, each: &mut dyn FnMut(&[u8], Offload)) -> usize;
 
     /// Readable while packets wait.
     fn fd(&self) -> BorrowedFd<'_>;

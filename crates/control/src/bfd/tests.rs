@@ -67,10 +67,10 @@ impl Sockets for Loop {
         Ok(())
     }
 
-    fn receive(&self, each: &mut dyn FnMut(&[u8])) -> usize {
+    fn receive(&self, each: &mut dyn FnMut(&[u8], port::Offload)) -> usize {
         let _ = rustix::io::read(&self.ready, &mut [0; 8]);
         let packets = std::mem::take(&mut *self.packets.lock().unwrap());
-        packets.iter().for_each(|packet| each(packet));
+        packets.iter().for_each(|packet| each(packet, port::Offload::NONE));
         packets.len()
     }
 

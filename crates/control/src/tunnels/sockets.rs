@@ -2,14 +2,14 @@
 
 use super::kernel::network;
 use crate::sync::lock;
+use port::offload::{Csum, Gso, GsoKind, Offload};
 use rustix::event::epoll;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use tunnel::underlay::Sockets;
 use underlay::Underlay;
-use underlay::kernel::{Outgoing, Received, Receiver, Sender};
+use underlay::kernel::{GsoKind as Joined, Outgoing, Receiver, Sender};
 
 /// The sockets.
 pub(super) struct KernelSockets {
@@ -17,22 +17,17 @@ pub(super) struct KernelSockets {
     /// Readable while packets wait in either socket.
     ready: OwnedFd,
     open: Mutex<Option<Open>>,
-    /// A packet of many segments was dropped, which was logged.
-    told: AtomicBool,
 }
 
 struct Open {
     sender: Sender,
     receiver: Receiver,
-    /// A packet whose checksum is completed.
-    scratch: Vec<u8>,
 }
 
 impl KernelSockets {
     pub(super) fn new(underlay: Arc<OnceLock<Option<Underlay>>>) -> io::Result<KernelSockets> {
         let ready = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let (open, told) = (Mutex::default(), AtomicBool::new(false));
-        Ok(KernelSockets { underlay, ready, open, told })
+        Ok(KernelSockets { underlay, ready, open: Mutex::default() })
     }
 
     fn opened(&self) -> io::Result<Open> {
@@ -43,27 +38,30 @@ impl KernelSockets {
             let (data, flags) = (epoll::EventData::new_u64(0), epoll::EventFlags::IN);
             epoll::add(&self.ready, fd, data, flags)?;
         }
-        Ok(Open { sender, receiver, scratch: Vec::new() })
+        Ok(Open { sender, receiver })
     }
+}
 
-    /// A packet as it is on a wire; none for one that stands for many.
-    fn whole<'a>(&self, received: &Received<'a>, scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-        if received.offload.gso.is_some() {
-            if !self.told.swap(true, Ordering::Relaxed) {
-                tracing::warn!(
-                    "a packet of a tunnel that stands for many segments was dropped; switch them off \
-                     at its sender: ethtool -K DEVICE gro off gso off tso off"
-                );
-            }
-            return None;
-        }
-        let Some((start, offset)) = received.offload.checksum else { return Some(received.packet) };
-        scratch.clear();
-        scratch.extend_from_slice(received.packet);
-        let (start, offset) = (usize::from(start), usize::from(offset));
-        wire::offload::complete_partial_checksum(scratch, start, offset).ok()?;
-        Some(scratch)
-    }
+/// Octets of the Ethernet header that a packet gets in front.
+const ETHERNET: u16 = 14;
+
+/// What a packet owes as an Ethernet frame. In a tunnel it is the inner packet that stands for many segments.
+fn owed(of: &underlay::kernel::Offload) -> Offload {
+    let csum = match of.checksum {
+        Some((start, offset)) => Csum::Partial { start: start.saturating_add(ETHERNET), offset },
+        None if of.valid => Csum::Valid,
+        None => Csum::None,
+    };
+    let gso = of.gso.map(|(kind, size)| {
+        let kind = match kind {
+            Joined::TcpV4 => GsoKind::TcpV4,
+            Joined::TcpV6 => GsoKind::TcpV6,
+            Joined::UdpFragments => GsoKind::UdpFragment,
+            Joined::UdpSegments => GsoKind::UdpL4,
+        };
+        Gso { kind, size, hdr_len: 0, ecn: of.ecn }
+    });
+    Offload { csum, gso }
 }
 
 impl Sockets for KernelSockets {
@@ -95,17 +93,34 @@ impl Sockets for KernelSockets {
         open.receiver.set_gre(gre).map_err(io::Error::other)
     }
 
-    fn receive(&self, each: &mut dyn FnMut(&[u8])) -> usize {
+    fn receive(&self, each: &mut dyn FnMut(&[u8], Offload)) -> usize {
         let mut held = lock(&self.open);
-        let Some(Open { receiver, scratch, .. }) = &mut *held else { return 0 };
-        receiver.receive(|received| {
-            if let Some(packet) = self.whole(&received, scratch) {
-                each(packet);
-            }
-        })
+        let Some(Open { receiver, .. }) = &mut *held else { return 0 };
+        receiver.receive(|received| each(received.packet, owed(&received.offload)))
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Linux's VXLAN device gives 64 KB of inner TCP in one packet; it stays one.
+    #[test]
+    fn a_packet_of_many_segments_owes_what_it_owed() {
+        let whole = underlay::kernel::Offload {
+            checksum: Some((84, 16)),
+            gso: Some((Joined::TcpV4, 1398)),
+            ..Default::default()
+        };
+        let gso = Gso { kind: GsoKind::TcpV4, size: 1398, hdr_len: 0, ecn: false };
+        let csum = Csum::Partial { start: 98, offset: 16 };
+        assert_eq!(owed(&whole), Offload { csum, gso: Some(gso) });
+        let valid = underlay::kernel::Offload { valid: true, ..Default::default() };
+        assert_eq!(owed(&valid), Offload { csum: Csum::Valid, gso: None });
+        assert_eq!(owed(&Default::default()), Offload::NONE);
     }
 }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use port::local::Receiver;
-use port::{Burst, Error, KernelStats, LinkState, Pool, Port, PortInfo, RxError, RxQueue, TxQueue};
+use port::{
+    Burst, Error, KernelStats, LinkState, Offload, Pool, Port, PortInfo, RxError, RxQueue, TxQueue,
+};
 
 use crate::hub::inlet::Inlet;
 use crate::hub::outlet::Tx;
@@ -147,7 +149,7 @@ struct FromSockets {
 impl RxQueue for FromSockets {
     fn rx(&mut self, _: &mut Burst, pool: &mut Pool) -> Result<usize, RxError> {
         let inlet = &mut self.inlet;
-        let mut give = |packet: &[u8]| {
+        let mut give = |packet: &[u8], offload: Offload| {
             let mut frame = pool.copy_of(packet);
             let kind = if packet.first().is_some_and(|first| first >> 4 == 6) {
                 [0x86, 0xdd]
@@ -157,6 +159,7 @@ impl RxQueue for FromSockets {
             let ethernet = frame.push_front(14);
             ethernet[..12].fill(0);
             ethernet[12..].copy_from_slice(&kind);
+            frame.offload = offload;
             if inlet.wants(&frame) {
                 inlet.take(frame, pool);
             } else {

@@ -112,9 +112,9 @@ impl Sockets for Queue {
         Ok(())
     }
 
-    fn receive(&self, each: &mut dyn FnMut(&[u8])) -> usize {
+    fn receive(&self, each: &mut dyn FnMut(&[u8], port::Offload)) -> usize {
         let packets = std::mem::take(&mut *self.packets.lock().unwrap());
-        packets.iter().for_each(|packet| each(packet));
+        packets.iter().for_each(|packet| each(packet, port::Offload::NONE));
         packets.len()
     }
 
