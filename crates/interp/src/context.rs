@@ -58,12 +58,12 @@ pub(crate) struct Seen {
 }
 
 impl Context {
-    /// A received frame of so many bytes, nothing parsed yet.
-    pub(crate) fn reset(&mut self, layout: &Layout, length: usize) {
+    /// A received frame of so many bytes, of which so many are no part of its length; nothing parsed yet.
+    pub(crate) fn reset(&mut self, layout: &Layout, length: usize, preface: u32) {
         self.store.reset(layout);
         self.source.reset();
         self.origin.reset();
-        self.length = u32::try_from(length).unwrap_or(u32::MAX);
+        self.length = u32::try_from(length).unwrap_or(u32::MAX).saturating_sub(preface);
         self.group_depth = 0;
         self.clone_depth = 0;
         self.outside = 0;

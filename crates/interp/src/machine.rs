@@ -24,8 +24,8 @@ use crate::trace::{Kind, Trace};
 use crate::view::View;
 use ir::program::intrinsic;
 use ir::{
-    Action, Bits, BlockId, DropReason, Entry, FieldId, FieldRef, HeaderId, MetaId, Op, PuntReason,
-    TableId, Terminator, Verdict,
+    Action, Bits, BlockId, DropReason, Entry, FieldId, FieldRef, HeaderId, MetaId, Op, Preface,
+    PuntReason, TableId, Terminator, Verdict,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl Machine {
         let (externs, sink) = (&mut NullExterns, &mut Collect::default());
         let (mut run, context) = self.begin(view, input, externs, sink, None);
         let layout = run.layout;
-        context.reset(layout, bytes.len());
+        context.reset(layout, bytes.len(), 0);
         run.parse(context);
         if !context.in_order || !context.cursor.is_multiple_of(8) {
             return None;
@@ -213,7 +213,8 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn received(&mut self, context: &mut Context, start: Start<'a>) -> Verdict {
-        context.reset(self.layout, self.input.len());
+        let preface = Preface::of(self.layout.program.preface, self.in_port);
+        context.reset(self.layout, self.input.len(), preface);
         let pass = match start {
             Start::Pipeline => 0,
             Start::Action(..) => 4,

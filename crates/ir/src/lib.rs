@@ -50,7 +50,7 @@ pub use pipeline::{
 };
 pub use program::{
     Action, Block, Checksum, ChecksumAlgorithm, ChecksumMode, Digest, Field, HeaderInstance,
-    HeaderType, Key, MatchKind, MetaField, Param, ParserOp, ParserState, Program, Register, Select,
-    SelectCase, Stack, Table, Terminator, Transition, Union, ValueSet,
+    HeaderType, Key, MatchKind, MetaField, Param, ParserOp, ParserState, Preface, Program,
+    Register, Select, SelectCase, Stack, Table, Terminator, Transition, Union, ValueSet,
 };
 pub use verdict::{DropReason, PuntReason, Verdict};

@@ -482,6 +482,8 @@ pub struct Program {
     /// A packet that the parser rejects runs through the blocks all the same, with
     /// `std.parser_error` set and the headers extracted so far (v1model does so).
     pub reject_continues: bool,
+    /// What some packets have in front that is no part of their length.
+    pub preface: Option<Preface>,
     /// Headers in the order they are emitted; a stack stands for its elements.
     pub deparser: Vec<HeaderId>,
     /// Checksum fields, written in this order.
@@ -500,6 +502,28 @@ pub struct Program {
     pub digests: Vec<Digest>,
     /// Services.
     pub services: Vec<Service>,
+}
+
+/// Bytes in front of packets that came in by some ports. What is behind them is the packet: `std.packet_length`, counters
+/// and meters do not have them. A packet that goes through the pipeline again as it would leave has none: a program that
+/// recirculates behind a service takes it off before, as OpenFlow's does with a tunnel port's descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Preface {
+    /// The upper 16 bits of `std.in_port` of such ports.
+    pub ports: u16,
+    /// How many they are.
+    pub bytes: u16,
+}
+
+impl Preface {
+    /// Of a packet that came in by this port.
+    #[inline]
+    pub fn of(preface: Option<Preface>, in_port: u32) -> u32 {
+        match preface {
+            Some(Preface { ports, bytes }) if in_port >> 16 == u32::from(ports) => bytes.into(),
+            _ => 0,
+        }
+    }
 }
 
 impl Default for Program {
@@ -532,6 +556,7 @@ impl Program {
             value_sets: Vec::new(),
             parser: Vec::new(),
             reject_continues: false,
+            preface: None,
             deparser: Vec::new(),
             checksums: Vec::new(),
             actions: Vec::new(),

@@ -23,6 +23,15 @@ use crate::program::*;
 use crate::verdict::{DropReason, PuntReason};
 use std::sync::Arc;
 
+/// A preface for some programs, which changes nothing else of a seed. One that calls services has none: if it recirculated
+/// behind them, it would have to take the preface off.
+fn preface(rng: &Rng, program: &Program) -> Option<Preface> {
+    let mut rng = rng.clone();
+    // Of all ports, or of none that there is.
+    let (ports, bytes) = (rng.below(2) as u16, rng.below(80) as u16);
+    (rng.one_in(4) && program.services.is_empty()).then_some(Preface { ports, bytes })
+}
+
 /// A small generator of random numbers (splitmix64, Steele et al. 2014).
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
@@ -228,6 +237,7 @@ impl Maker {
             self.p.parser.push(ParserState { name: format!("state{i}"), ops, next });
         }
         self.p.reject_continues = self.rng.one_in(2);
+        self.p.preface = preface(&self.rng, &self.p);
         let mut order: Vec<Vec<HeaderId>> = self
             .p
             .stacks

@@ -19,7 +19,7 @@ use cranelift_codegen::ir::Function;
 use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_frontend::FunctionBuilderContext;
 use foldhash::fast::FixedState;
-use ir::{HeaderId, ServiceId, TableId};
+use ir::{HeaderId, Preface, ServiceId, TableId};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::num::NonZero;
@@ -210,6 +210,7 @@ pub struct Compiled {
     pub(crate) turn: Turn,
     /// Bits of the program's registers.
     pub(crate) widths: Box<[u32]>,
+    pub(crate) preface: Option<Preface>,
     pub(crate) runs_here: bool,
     bails: Arc<[Arc<str>]>,
     /// Those of this code.
@@ -519,6 +520,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
         left_apart,
         turn: Turn::of(&points.asked, &waited, unit.nodes.len()),
         waited,
+        preface: plan.program.preface,
         widths: plan.program.registers.iter().map(|register| register.width).collect(),
         runs_here: runs_here(options.isa),
         bails: bails.sentences().into(),

@@ -27,7 +27,9 @@ use cranelift_codegen::ir::{
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use ir::program::intrinsic;
-use ir::{BinaryOp, BlockId, Expr, FieldId, FieldRef, HashAlgorithm, HeaderId, MetaId, StackId};
+use ir::{
+    BinaryOp, BlockId, Expr, FieldId, FieldRef, HashAlgorithm, HeaderId, MetaId, Preface, StackId,
+};
 use std::collections::{BTreeMap, HashMap};
 
 /// No output is cut.
@@ -113,6 +115,8 @@ pub(crate) struct Gen<'f, 'p> {
     pub(crate) packet: Value,
     pub(crate) data: Value,
     pub(crate) len: Value,
+    /// Without a preface.
+    pub(crate) length: Value,
     pub(crate) slots: Value,
     /// At hand for all packets, where each is counted.
     pub(crate) counts: Option<Counts>,
@@ -290,6 +294,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             packet: context,
             data: context,
             len: context,
+            length: context,
             slots: context,
             counts: None,
             meta,
@@ -353,8 +358,25 @@ impl<'f, 'p> Gen<'f, 'p> {
         self.packet = packet;
         self.data = self.b.ins().load(types::I64, trusted(), packet, offset::PACKET_DATA);
         self.len = self.b.ins().uload32(trusted(), packet, offset::PACKET_LEN);
+        self.length = match self.plan.program.preface {
+            Some(preface) => self.without(preface),
+            None => self.len,
+        };
         self.places = HashMap::from([(0, self.data)]);
         self.placed = HashMap::from([(self.data, 0)]);
+    }
+
+    /// The packet's length without the preface that it may have.
+    fn without(&mut self, preface: Preface) -> Value {
+        let port = self.b.ins().uload32(trusted(), self.packet, offset::PACKET_IN_PORT);
+        let upper = self.b.ins().ushr_imm_u(port, 16);
+        let of = self.b.ins().icmp_imm_u(IntCC::Equal, upper, i64::from(preface.ports));
+        // One that is shorter has no length.
+        let bytes = self.b.ins().iconst(types::I64, i64::from(preface.bytes));
+        let less = self.b.ins().umin(self.len, bytes);
+        let none = self.b.ins().iconst(types::I64, 0);
+        let less = self.b.ins().select(of, less, none);
+        self.b.ins().isub(self.len, less)
     }
 
     /// The address so many bytes behind the packet's first byte, the same value each time.
@@ -633,7 +655,7 @@ impl<'f, 'p> Gen<'f, 'p> {
                 Val::from_i64(&mut self.b, port, 32).cast(&mut self.b, width)
             }
             intrinsic::PACKET_LENGTH => {
-                Val::from_i64(&mut self.b, self.len, 32).cast(&mut self.b, width)
+                Val::from_i64(&mut self.b, self.length, 32).cast(&mut self.b, width)
             }
             intrinsic::NOW => {
                 let now =

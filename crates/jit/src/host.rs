@@ -8,7 +8,7 @@
 use crate::journal::Journal;
 use crate::messages::{Messages, Repeatable, is_punt, noted};
 use crate::unit::State;
-use ir::{Bits, RegisterId};
+use ir::{Bits, Preface, RegisterId};
 use smallvec::{SmallVec, smallvec};
 use std::slice;
 
@@ -21,16 +21,17 @@ pub(crate) struct Host<S> {
     messages: *mut Messages,
     packets: *const abi::Packet<'static>,
     widths: *const [u32],
+    preface: Option<Preface>,
 }
 
 impl<S: State> Host<S> {
-    /// For packets that begin there, of a program with registers of these widths.
+    /// For packets that begin there, of a program with registers of these widths and this preface.
     pub(crate) fn new(
         state: *mut S,
         journal: *mut Journal,
         messages: *mut Messages,
         packets: *const abi::Packet<'static>,
-        widths: &[u32],
+        (widths, preface): (&[u32], Option<Preface>),
     ) -> Host<S> {
         let table = abi::state::State {
             count: count::<S>,
@@ -40,7 +41,7 @@ impl<S: State> Host<S> {
             random: random::<S>,
             tell: tell::<S>,
         };
-        Host { table, state, journal, messages, packets, widths }
+        Host { table, state, journal, messages, packets, widths, preface }
     }
 }
 
@@ -50,7 +51,7 @@ struct Call<'a, S> {
     journal: &'a mut Journal,
     messages: &'a mut Messages,
     widths: &'a [u32],
-    /// The packet's number, and its length as it came in.
+    /// The packet's number, and its length as it came in, without a preface.
     packet: usize,
     bytes: u32,
 }
@@ -72,7 +73,10 @@ impl<S> Call<'_, S> {
                 messages: &mut *host.messages,
                 widths: &*host.widths,
                 packet: packet.offset_from(host.packets) as usize,
-                bytes: (*packet).len(),
+                bytes: {
+                    let less = Preface::of(host.preface, (*packet).in_port());
+                    (*packet).len().saturating_sub(less)
+                },
             }
         }
     }

@@ -255,7 +255,7 @@ impl Compiled {
         let past = &raw mut *scratch.past;
         // SAFETY: the box is there as long as the scratch, and until the end of this nobody else looks into it.
         let (journal, messages) = unsafe { (&raw mut (*past).journal, &raw mut (*past).messages) };
-        let mut host = Host::new(outside, journal, messages, at, &self.widths);
+        let mut host = Host::new(outside, journal, messages, at, (&self.widths, self.preface));
         let groups = tables.groups();
         let context = Context {
             packets: packets.as_mut_ptr().cast(),

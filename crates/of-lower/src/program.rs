@@ -243,6 +243,7 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
     let mut program = std::mem::take(b).finish();
     // A header that is cut short is payload.
     program.reject_continues = true;
+    program.preface = h.tunnels.as_ref().map(|tunnels| tunnels.preface());
     let layout = Layout {
         tables,
         normal_tail: tail.first,

@@ -302,6 +302,7 @@ impl Shaped {
         self.blocks(&mut b, &n, front, tables, again);
         let mut program = b.finish();
         program.reject_continues = self.rng.one_in(2);
+        program.preface = super::preface(&self.rng, &program);
         Made { program: Arc::new(program), names: n, plans, exotic }
     }
 

@@ -23,6 +23,7 @@
 //!            | "digest" NAME "(" params ")"
 //!            | "service" NAME "(" params ")" [ "->" "(" params ")" ] ["edits"]
 //!            | "reject" "continues"                           ; rejected packets run all the same
+//!            | "preface" PORTS BYTES                          ; in front of packets by ports with these upper 16 bits
 //!            | "state" NAME "{" { step } [ "goto" STATE | next ] "}"        ; accept if none given
 //!            | "deparser" { HEADER | STACK }
 //!            | "checksum" FIELD ("csum16" | "crc32c") ("incremental" | "if_changed" | "always")

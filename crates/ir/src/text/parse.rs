@@ -18,8 +18,9 @@ use crate::id::{
 use crate::pipeline::ActionCall;
 use crate::program::{
     Action, Block, Checksum, ChecksumAlgorithm, ChecksumMode, CounterArray, Digest, Field,
-    HeaderInstance, HeaderType, Key, MatchKind, MetaField, Param, ParserOp, ParserState, Program,
-    Register, Select, SelectCase, Service, Stack, Table, Terminator, Transition, Union, ValueSet,
+    HeaderInstance, HeaderType, Key, MatchKind, MetaField, Param, ParserOp, ParserState, Preface,
+    Program, Register, Select, SelectCase, Service, Stack, Table, Terminator, Transition, Union,
+    ValueSet,
 };
 use std::sync::Arc;
 
@@ -64,6 +65,7 @@ const DECLARATIONS: &[&str] = &[
     "digest",
     "service",
     "reject",
+    "preface",
     "state",
     "deparser",
     "checksum",
@@ -186,6 +188,11 @@ pub(super) fn program(items: &[Item]) -> Parsed<Program> {
             "reject" => {
                 c.want_word("continues")?;
                 p.reject_continues = true;
+            }
+            "preface" => {
+                let ports = c.number("ports", 16)? as u16;
+                let bytes = c.number("bytes", 16)? as u16;
+                p.preface = Some(Preface { ports, bytes });
             }
             "state" => {
                 let (ops, next) = state(&p, &mut c)?;

@@ -500,6 +500,9 @@ impl<'a> Printer<'a> {
         if p.reject_continues {
             self.line("reject continues");
         }
+        if let Some(preface) = p.preface {
+            line!(self, "preface {:#06x} {}", preface.ports, preface.bytes);
+        }
         p.parser.iter().for_each(|s| self.state(s));
         self.deparser();
         p.checksums.iter().for_each(|c| self.checksum(c));

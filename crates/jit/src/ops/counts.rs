@@ -66,7 +66,7 @@ impl Gen<'_, '_> {
         };
         self.b.ins().store(flags, counts.now, place, offset::CELL_LAST_USED_NS);
         let bytes = self.b.ins().load(types::I64, flags, place, offset::CELL_BYTES);
-        let bytes = self.b.ins().iadd(bytes, self.len);
+        let bytes = self.b.ins().iadd(bytes, self.length);
         self.b.ins().store(flags, bytes, place, offset::CELL_BYTES);
         // Last, so that whoever sees the packet sees its bytes and time.
         if !is_planted(Mutant::LostCounter) {

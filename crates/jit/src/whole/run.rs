@@ -26,8 +26,8 @@ use interp::{Args, Caller, Externs, Input, KeyFields, Punt, Sink, Start, View};
 use ir::op::{CALL_DEPTH_MAX, CALLS_MAX, Guise, ROUNDS_MAX};
 use ir::program::{intrinsic, parser_error};
 use ir::{
-    Bits, BlockId, DropReason, Expr, FieldRef, GroupId, HashAlgorithm, MeterId, Op, PuntReason,
-    TableId, Terminator, Verdict,
+    Bits, BlockId, DropReason, Expr, FieldRef, GroupId, HashAlgorithm, MeterId, Op, Preface,
+    PuntReason, TableId, Terminator, Verdict,
 };
 use smallvec::SmallVec;
 
@@ -247,7 +247,8 @@ impl<'a> Run<'a> {
 
     /// Runs the packet; one of the control side's begins with an action.
     fn received(&mut self, copy: &mut Copy, begins: Option<(&'a ActionCode, &[Bits])>) -> Verdict {
-        copy.reset(self.layout, self.input.len());
+        let preface = Preface::of(self.layout.program.preface, self.in_port);
+        copy.reset(self.layout, self.input.len(), preface);
         self.intrinsics(copy, false, if begins.is_some() { 4 } else { 0 });
         let end = match (self.parse(copy), begins) {
             (false, _) => End::Drop(DropReason::ParserReject),

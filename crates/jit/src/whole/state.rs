@@ -127,15 +127,15 @@ fn copy_words(to: &mut [u64], from: &[u64], layout: &Layout, before: &[Range<usi
 }
 
 impl Copy {
-    /// A received frame, nothing parsed yet.
-    pub(crate) fn reset(&mut self, layout: &Layout, length: usize) {
+    /// A received frame of so many bytes, of which so many are no part of its length; nothing parsed yet.
+    pub(crate) fn reset(&mut self, layout: &Layout, length: usize, preface: u32) {
         if self.words.len() != layout.words {
             self.words = vec![0; layout.words];
         }
         bytes_mut(&mut self.words)[layout.meta_bytes.clone()].fill(0);
         self.source = Source::default();
         self.origin = Source::default();
-        self.length = u32::try_from(length).unwrap_or(u32::MAX);
+        self.length = u32::try_from(length).unwrap_or(u32::MAX).saturating_sub(preface);
         self.group_depth = 0;
         self.clone_depth = 0;
         self.outside = 0;

@@ -245,10 +245,7 @@ impl<'a> Build<'a> {
 
     pub(super) fn check_pkt_larger(&mut self, to: Subfield) -> Vec<Op> {
         let h = &self.layout.headers;
-        let length = match &h.tunnels {
-            Some(tunnels) => tunnels.packet_length(),
-            None => Expr::meta(ir::program::intrinsic::PACKET_LENGTH),
-        };
+        let length = Expr::meta(ir::program::intrinsic::PACKET_LENGTH);
         let larger = Expr::binary(BinaryOp::Gt, length, self.param("bytes", 32));
         fields::write_bits(h, to, 1, larger)
     }

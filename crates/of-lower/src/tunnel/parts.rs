@@ -3,7 +3,7 @@
 use contract::tunnel::{self as descriptor, OptionMap};
 use ir::builder::Builder;
 use ir::program::intrinsic;
-use ir::{BinaryOp, Expr, FieldRef, HeaderId, MetaId, Op};
+use ir::{BinaryOp, Expr, FieldRef, HeaderId, MetaId, Op, Preface};
 use openflow::FieldId;
 use std::sync::Arc;
 
@@ -116,12 +116,10 @@ impl TunnelHeaders {
         vec![set(option.meta, Expr::int(0, 128)), set(self.present, present)]
     }
 
-    /// Octets of the packet as it came in, without a descriptor.
-    pub(crate) fn packet_length(&self) -> Expr {
-        let none = Box::new(Expr::int(0, 32));
-        let less =
-            Expr::Mux(Box::new(Expr::meta(self.taken)), Box::new(self.descriptor_len()), none);
-        Expr::binary(BinaryOp::Sub, Expr::meta(intrinsic::PACKET_LENGTH), less)
+    /// A descriptor is no part of a packet's length.
+    pub(crate) fn preface(&self) -> Preface {
+        let ports = (descriptor::IN_PORT >> 16) as u16;
+        Preface { ports, bytes: self.map.descriptor_len() as u16 }
     }
 
     /// What a descriptor makes a packet longer by, in octets.

@@ -75,6 +75,10 @@ fn packets_come_and_go_by_a_tunnel_port() {
     let all = bed.agent.switch().port_counters();
     let counters = &all.iter().find(|(view, ..)| view.number == TUNNEL).unwrap().1;
     assert_eq!((counters.rx_packets, counters.rx_bytes), (50, 50 * frame.len() as u64));
+    // Nor of what entries count.
+    for flow in bed.flows(openflow::TableId(0)) {
+        assert_eq!((flow.packet_count, flow.byte_count), (50, 50 * frame.len() as u64), "{flow:?}");
+    }
     // What another option says matches nothing.
     let other = fields.clone().with(FieldId::TunMetadata0, 3);
     assert!(far.inject_bytes(&[descriptor(&map, &other), frame.clone()].concat()));

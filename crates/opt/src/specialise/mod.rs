@@ -79,6 +79,7 @@ pub(crate) fn specialise<'a>(
         value_sets: program.value_sets.clone(),
         parser,
         reject_continues: program.reject_continues,
+        preface: program.preface,
         deparser: program.deparser.clone(),
         checksums: program.checksums.clone(),
         actions: program.actions.clone(),
