@@ -81,6 +81,7 @@ reasons! {
         ProtectedPort = "protected_port", "It came in by a protected port, and only others of these would have got it.";
         BondMember = "bond_member", "NORMAL: it came in by a bond's member that takes no such frames.";
         BondReflected = "bond_reflected", "NORMAL: it came in by a bond that balances by source, and its source is elsewhere.";
+        TunnelMap = "tunnel_map", "From a tunnel port, while the map of Geneve options changed.";
         BondDown = "bond_down", "NORMAL: it was for a bond of which no member is enabled.";
     }
 }

@@ -285,13 +285,21 @@ fn comes_in(h: &Headers) -> Vec<Op> {
 
 /// Drops what has no Ethernet header, and fragments that are not wanted.
 fn refuse(h: &Headers) -> Op {
+    let short = vec![Op::Drop(DropReason::FrameTooShort)];
+    let or_else = match crate::tunnel::is_of_other_map(h) {
+        None => short,
+        Some(condition) => {
+            let then = vec![Op::Drop(DropReason::TunnelMap)];
+            vec![Op::If { condition, then, or_else: short }]
+        }
+    };
     Op::If {
         condition: Expr::meta(h.ok),
         then: Vec::new(),
         or_else: vec![Op::If {
             condition: Expr::Valid(h.eth),
             then: vec![Op::Drop(DropReason::Fragment)],
-            or_else: vec![Op::Drop(DropReason::FrameTooShort)],
+            or_else,
         }],
     }
 }

@@ -11,7 +11,10 @@ pub(crate) fn follow_options(openflow: &OpenFlow, switch: &Switch, environment: 
     let switch = switch.clone();
     openflow.agent().set_options_follower(Box::new(move |map| {
         for port in switch.ports().iter().filter(|port| port.info.described) {
-            hub.set_options(&port.info.name, map.clone());
+            let name = &port.info.name;
+            if !hub.set_options(name, map.clone()) {
+                tracing::warn!(port = %name, "the port is none of the hub's, so it keeps its map of Geneve options");
+            }
         }
     }));
 }

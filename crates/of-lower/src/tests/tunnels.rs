@@ -145,9 +145,13 @@ fn a_descriptor_of_another_map_or_half_of_one_is_dropped() {
     let whole = tunnelled(&fields());
     let mut other = whole.clone();
     other[1] ^= 1;
-    for bytes in [&other[..], &whole[..LEN], &[]] {
+    for (bytes, reason) in [
+        (&other[..], DropReason::TunnelMap),
+        (&whole[..LEN], DropReason::FrameTooShort),
+        (&[], DropReason::FrameTooShort),
+    ] {
         let sent = from_tunnel(&mut bed, 5, bytes);
-        assert_eq!(sent.verdict, Verdict::Drop(DropReason::FrameTooShort), "{bytes:?}");
+        assert_eq!(sent.verdict, Verdict::Drop(reason), "{bytes:?}");
     }
 }
 

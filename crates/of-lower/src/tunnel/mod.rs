@@ -64,6 +64,14 @@ pub(crate) fn start(b: &mut Builder, h: &Headers, start: ParserStateId, frame: P
     b.set_state(tunnel, ops, Transition::Select { keys: vec![Expr::Field(t.number[0])], cases });
 }
 
+/// Whether the packet's descriptor is laid out by another map than this program's.
+pub(crate) fn is_of_other_map(h: &Headers) -> Option<Expr> {
+    let t = h.tunnels.as_ref()?;
+    let own = Expr::int(t.map.number.into(), 16);
+    let other = Expr::binary(BinaryOp::Ne, Expr::Field(t.number[0]), own);
+    Some(Expr::binary(BinaryOp::And, Expr::Valid(t.headers[0]), other))
+}
+
 /// Sends the packet as it is to a port, with a descriptor in front of it if that is a tunnel port.
 pub(crate) fn output(h: &Headers, to: Expr) -> Vec<Op> {
     let Some(t) = &h.tunnels else { return vec![Op::Output { port: to }] };
@@ -102,7 +110,7 @@ pub(crate) fn truncate(h: &Headers, to: Expr, bytes: Expr) -> Vec<Op> {
     vec![asks(t, to), Op::Truncate { length }]
 }
 
-/// The descriptor of a packet that the control side has come in by a tunnel port, by what is known of it.
+/// The descriptor of a packet that comes in by a tunnel port with these fields: for tests and benches, which have no such port.
 pub fn descriptor(map: &OptionMap, fields: &Match) -> Vec<u8> {
     let value = |id: FieldId| fields.get(id).map_or(0, |field| field.value);
     let mut bytes = Vec::with_capacity(map.descriptor_len());
