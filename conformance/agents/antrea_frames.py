@@ -443,7 +443,7 @@ def apart():
         [("gw", world("192.168.77.151", 57002, flags)) for flags in (SYN, ACK, FIN | ACK, RST)],
     )
     yield (
-        "the first packet's copy is translated when it is committed again; Open vSwitch translates it at once, while it is still new",
+        "a first packet that comes again before an answer is translated when it is committed again; Open vSwitch does so at once",
         [("dns", pod("dns", "10.96.0.20", "tcp", 57003, 80))] * 2,
     )
     yield (
