@@ -199,6 +199,20 @@ pub fn punt_to(h: &Headers, reason: PuntReason, max_len: Expr, id: Expr) -> Op {
     Op::Punt { reason, args }
 }
 
+/// The same for the controllers of an id, with all of the packet's fields, as Open vSwitch tells them.
+pub fn punt_all(h: &Headers, reason: PuntReason, max_len: Expr, id: Expr) -> Op {
+    punt_with(h, reason, max_len, id, Expr::int(0, 16))
+}
+
+/// What an entry's plain action for the controller does: it tells all of the packet's fields. A table-miss entry tells
+/// fewer, since it meets floods of unknown packets: registers, and what is known of a connection or tunnel, are left out.
+pub fn punt_for(h: &Headers, reason: PuntReason, max_len: Expr) -> Op {
+    match reason {
+        PuntReason::TableMiss => punt(h, reason, max_len),
+        _ => punt_all(h, reason, max_len, Expr::int(0, 16)),
+    }
+}
+
 /// The same with bytes that the list carries, or to wait: the `which`-th of such actions, from 1 on.
 pub fn punt_with(h: &Headers, reason: PuntReason, max_len: Expr, id: Expr, which: Expr) -> Op {
     match punt_to(h, reason, max_len, id) {

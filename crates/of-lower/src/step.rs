@@ -82,7 +82,7 @@ steps! { b, h, layout;
     Table as ("table") => vec![ops::run_copy(BlockId(0))];
     /// A copy to the controller: max_len 16.
     Controller(reason: PuntReason) as ("controller{}", suffix(reason)) =>
-        vec![ops::punt(h, reason, b.param("max_len", 16))];
+        vec![ops::punt_for(h, reason, b.param("max_len", 16))];
     /// To a group: group 32.
     Group as ("group") => ops::group(b.param("group", 32));
     /// Queue for later outputs: queue 32.

@@ -19,6 +19,8 @@ use of_lower::PuntArgs;
 use of_lower::rest::Rest;
 use openflow::{FieldId, Match, PacketIn, PacketInReason, PortConfig, TableId};
 use switch::Punt;
+use wire::EtherType;
+use wire::vlan::Tags;
 
 /// The reason of a packet-in.
 fn reason(reason: PuntReason) -> PacketInReason {
@@ -51,6 +53,31 @@ fn pipeline_fields(args: &PuntArgs) -> Match {
     matching
 }
 
+/// Completes what is said of a connection, as Open vSwitch does: with `ct_state` comes the packet's type, which says what
+/// kind of addresses follow, and with the opener's protocol come all of its addresses and ports, zeros among them.
+fn connection_fields(matching: &mut Match, frame: &[u8]) {
+    if !matching.has(FieldId::CtState) {
+        return;
+    }
+    let Some((kind, rest)) = frame.split_at_checked(14) else { return };
+    let mut tags = Tags::new(EtherType(u16::from_be_bytes([kind[12], kind[13]])), rest);
+    tags.by_ref().for_each(drop);
+    let kind = tags.ethertype();
+    matching.set(FieldId::EthType, kind.0.into());
+    if !matching.has(FieldId::CtNwProto) {
+        return;
+    }
+    let addresses = match kind {
+        EtherType::IPV6 => [FieldId::CtIpv6Src, FieldId::CtIpv6Dst],
+        _ => [FieldId::CtNwSrc, FieldId::CtNwDst],
+    };
+    for field in addresses.into_iter().chain([FieldId::CtTpSrc, FieldId::CtTpDst]) {
+        if !matching.has(field) {
+            matching.set(field, 0);
+        }
+    }
+}
+
 impl Agent {
     /// What controllers are told of a punted packet, if anything.
     pub(crate) fn packet_in(&self, punt: Punt) -> Option<Event> {
@@ -69,6 +96,7 @@ impl Agent {
         for field in &PuntArgs::pipeline(&punt.args) {
             matching.set(field.id, field.value);
         }
+        connection_fields(&mut matching, &punt.bytes);
         let doer = Doer { key, bucket: punt.bucket, injection: args.injection };
         let told = match args.userdata {
             0 => None,

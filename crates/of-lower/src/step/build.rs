@@ -183,7 +183,7 @@ impl<'a> Build<'a> {
     pub(super) fn controller_of(&mut self, reason: PuntReason) -> Vec<Op> {
         let h = &self.layout.headers;
         let max_len = self.param("max_len", 16);
-        vec![ops::punt_to(h, reason, max_len, self.param("id", 16))]
+        vec![ops::punt_all(h, reason, max_len, self.param("id", 16))]
     }
 
     pub(super) fn controller_with(&mut self, reason: PuntReason) -> Vec<Op> {

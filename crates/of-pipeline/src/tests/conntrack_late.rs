@@ -291,3 +291,42 @@ fn a_tftp_server_answers_from_another_port() {
         assert_eq!(bed.receive(3), other);
     });
 }
+
+/// What a controller is told of a connection, in the order of `ovs-ofctl`.
+fn told(bed: &mut Bed, frame: &[u8]) -> String {
+    bed.send(1, frame);
+    let matching = bed.event(|event| match event {
+        crate::Event::PacketIn(packet) => Some(packet.matching.clone()),
+        _ => None,
+    });
+    openflow::syntax::print_match(&matching, V13)
+}
+
+#[test]
+fn controllers_are_told_all_of_a_connection_and_what_kind_of_packet_it_is() {
+    // As Open vSwitch tells it: zeros, too, and of what belongs to no connection only the packet's type.
+    let flows = [
+        "ip,ct_state=-trk actions=ct(table=1)",
+        "ipv6,ct_state=-trk actions=ct(table=1)",
+        "table=1 actions=controller",
+    ];
+    each(&flows, |bed| {
+        let ping = Frame::icmp(v4(1), v4(2), 8, 0, 7, b"ping").bytes();
+        let all = told(bed, &ping);
+        for word in ["ip,", "ct_nw_src=10.0.0.1", "ct_nw_proto=1", "ct_tp_src=8", "ct_tp_dst=0"] {
+            assert!(all.contains(word), "{word}: {all}");
+        }
+        let mut tagged = ping.clone();
+        tagged.splice(12..12, [0x81, 0, 0, 5]);
+        assert!(told(bed, &tagged).contains("ct_tp_dst=0"), "behind a tag");
+        let six = |n: u16| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, n]);
+        let all = told(bed, &Frame::udp((six(1), 1000), (six(2), 53), 9).bytes());
+        for word in ["ipv6,", "ct_ipv6_dst=fd00::2", "ct_tp_dst=53"] {
+            assert!(all.contains(word), "{word}: {all}");
+        }
+        let mut wrong = Frame::tcp((v4(1), 1), (v4(2), 80), Flags::SYN, (1, 0), 0).bytes();
+        wrong[50] ^= 1;
+        let all = told(bed, &wrong);
+        assert!(all.contains("ip,") && all.contains("inv") && !all.contains("ct_nw"), "{all}");
+    });
+}

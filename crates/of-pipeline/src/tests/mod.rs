@@ -1,5 +1,6 @@
 //! The rules, on a running switch with memory ports.
 
+mod agents;
 mod bed;
 mod bonds;
 mod bundles;
