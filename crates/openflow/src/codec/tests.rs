@@ -6,7 +6,7 @@ use crate::field::FieldId;
 use crate::flow::{FlowMod, FlowRemoved, FlowRemovedReason, FlowStats};
 use crate::flow_match::Match;
 use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
-use crate::message::Hello;
+use crate::message::{CtFlush, CtTuple, Hello, Nicira};
 use crate::multipart::{MultipartReply, MultipartReplyBody};
 use crate::testing::{Rng, arbitrary, check_stable, fuzz_decode};
 use crate::version::VersionSet;
@@ -597,4 +597,59 @@ fn roles_of_1_0_are_niciras() {
         code(Version::V10, &message_of(Version::V10, 4, "00002320 0000000a 00000003")),
         ErrorCode::RrfcBadRole
     );
+}
+
+#[test]
+fn connections_to_be_forgotten() {
+    // Zone 5, mark 1/0xf, TCP from 10.0.0.1 to port 80, answered by fd00::2 in a second message.
+    let head = "00002320 00000020 06 00000000000000";
+    let original = "0000 0028 00000000 \
+        0000 0014 00000000000000000000ffff0a000001 00000000 0003 0008 0050 0000";
+    let rest = "0002 0008 0005 0000 0003 0008 00000001 0004 0008 0000000f";
+    let bytes = message(4, &format!("{head} {original} {rest}"));
+    let Ok((_, Message::Nicira(Nicira::CtFlush(flush)))) = decode(Version::V13, &bytes) else {
+        panic!("{:?}", decode(Version::V13, &bytes));
+    };
+    let original_tuple =
+        CtTuple { src: Some([10, 0, 0, 1].into()), dst_port: 80, ..CtTuple::default() };
+    let expected = CtFlush {
+        zone: Some(5),
+        protocol: 6,
+        original: original_tuple,
+        mark: (1, 0xf),
+        ..CtFlush::default()
+    };
+    assert_eq!(*flush, expected);
+    assert_eq!(encode(Version::V13, Xid(1), &Message::Nicira(Nicira::CtFlush(flush))), Ok(bytes));
+
+    // A mark without a mask counts whole.
+    let bytes = message(4, "00002320 00000020 00 00000000000000 0003 0008 00000007");
+    let Ok((_, Message::Nicira(Nicira::CtFlush(flush)))) = decode(Version::V13, &bytes) else {
+        panic!("{:?}", decode(Version::V13, &bytes));
+    };
+    assert_eq!(flush.mark, (7, u32::MAX));
+
+    let refused = |text: &str| code(Version::V13, &message(4, text));
+    assert_eq!(refused("00002320 00000020 00 01000000000000"), ErrorCode::NxbrcMustBeZero);
+    let head = "00002320 00000020 00 00000000000000";
+    assert_eq!(refused(&format!("{head} 0009 0008 00000000")), ErrorCode::BpcBadType);
+    assert_eq!(refused(&format!("{head} 0003 0006 0000 0000")), ErrorCode::BpcBadLen);
+    assert_eq!(refused(&format!("{head} 0000 0004 00000000")), ErrorCode::BpcBadLen);
+    let both = "0000 0038 00000000 0000 0014 00000000000000000000ffff0a000001 00000000 \
+        0001 0014 fd000000000000000000000000000002 00000000";
+    assert_eq!(refused(&format!("{head} {both}")), ErrorCode::BpcBadValue);
+}
+
+#[test]
+fn a_tag_is_named_once_in_nxm() {
+    let add = |tlvs: &str, length: u16| {
+        let flow_mod = format!(
+            "00002320 0000000d 0000000000000000 0000 0000 0000 8000 ffffffff ffff 0000 {length:04x} 000000000000 {tlvs}"
+        );
+        decode(Version::V10, &message_of(Version::V10, 4, &flow_mod)).map_err(|e| e.code)
+    };
+    assert!(add("00000802 9005 0000", 6).is_ok());
+    // The second one says that there is no tag, and left the priority of the first one.
+    let twice = add("00000802 9005 00000802 0000 00000000", 12);
+    assert_eq!(twice.err(), Some(ErrorCode::BmcDupField));
 }
