@@ -248,6 +248,24 @@ fn mirrors_queues_controllers_and_tables_hang_at_their_rows() {
 }
 
 #[test]
+fn a_flow_table_that_is_not_there_leaves_the_bridge_as_it_is() {
+    let table = |id: u8, settings| {
+        let row = json!(["uuid", crate::testing::uuid(8).to_string()]);
+        let columns = json!({"flow_tables": ["map", [[0, row], [id, row]]]});
+        let mut all = with(columns, json!({}), json!({}));
+        all.push(("Flow_Table", 8, settings));
+        let bridge = read(&all);
+        (bridge.settings.tables.len(), bridge.notes.line(), bridge.notes.refused().is_some())
+    };
+    // OVN names all that the schema allows.
+    assert_eq!(table(254, json!({})), (1, None, false));
+    let (tables, line, refused) = table(254, json!({"flow_limit": 10}));
+    assert!(line.is_some_and(|line| line.contains("no table 254; the last one is 253")));
+    assert_eq!((tables, refused), (1, false));
+    assert_eq!(table(253, json!({"flow_limit": 10})), (2, None, false));
+}
+
+#[test]
 fn a_bond_has_what_its_keys_say_and_what_is_written_wrongly_is_told() {
     let keys = map(&[("lacp-time", "fast"), ("bond-rebalance-interval", "often"), ("x", "y")]);
     let columns = json!({
