@@ -149,7 +149,7 @@ pub(super) fn encode_match(buf: &mut Vec<u8>, matching: &Match, cookie: (u64, u6
         let mask = (!field.is_exact()).then_some(mask);
         let usual = header_of(field.id, mask.is_some());
         let (header, bytes, mask) = fitted(field.id, (value, mask), usual);
-        buf.put_u32(header.0);
+        oxm::put_header(buf, header);
         buf.put_number(value, bytes);
         if let Some(mask) = mask {
             buf.put_number(mask, bytes);

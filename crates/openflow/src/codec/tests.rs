@@ -653,3 +653,36 @@ fn a_tag_is_named_once_in_nxm() {
     let twice = add("00000802 9005 00000802 0000 00000000", 12);
     assert_eq!(twice.err(), Some(ErrorCode::BmcDupField));
 }
+
+#[test]
+fn fields_of_erspan_have_nicira_s_long_headers() {
+    let matching = Match::new()
+        .with(FieldId::TunErspanVer, 2)
+        .with_masked(FieldId::TunErspanIdx, 0x7, 0xf)
+        .with(FieldId::TunErspanDir, 1)
+        .with(FieldId::TunErspanHwid, 0x2a);
+    let sets = [FieldId::TunErspanHwid, FieldId::TunErspanIdx].map(|id| Action::set_field(id, 3));
+    let long = hex("ffff 180500002320 02");
+    for version in Version::ALL {
+        let instructions = smallvec![Instruction::ApplyActions(sets.to_vec())];
+        let flow = FlowMod {
+            dialect: version,
+            extended: true,
+            ..FlowMod::add(matching.clone(), instructions)
+        };
+        let bytes = encode(version, Xid(1), &Message::FlowMod(flow)).expect("it is written");
+        assert!(bytes.windows(long.len()).any(|part| part == long), "{version}");
+        let Ok((_, Message::FlowMod(read))) = decode(version, &bytes) else { panic!("{version}") };
+        assert_eq!(read.matching, matching, "{version}");
+        assert_eq!(read.instructions[..], [Instruction::ApplyActions(sets.to_vec())], "{version}");
+    }
+    // What stands for such a header in here is no field's on the wire, nor is another's number.
+    for header in ["fffe 1801 02", "ffff 1805 00002321 02"] {
+        let length = header.chars().filter(char::is_ascii_hexdigit).count() / 2;
+        let tlvs = format!("0001 {:04x} {header} {}", 4 + length, "00".repeat(16 - 4 - length));
+        let flow_mod = format!(
+            "0000000000000000 0000000000000000 00 00 0000 0000 8000 ffffffff ffffffff ffffffff 0000 0000 {tlvs}"
+        );
+        assert_eq!(code(Version::V13, &message(14, &flow_mod)), ErrorCode::BmcBadField, "{header}");
+    }
+}
