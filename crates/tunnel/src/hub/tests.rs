@@ -22,6 +22,8 @@ use crate::inner::tests::udp4;
 use crate::refused::Refused;
 use crate::underlay::{Next, Sockets, Underlay};
 
+mod fragments;
+
 const DEVICE: u32 = 7;
 
 /// A host with two addresses, behind one device.
