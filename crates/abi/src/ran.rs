@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use super::{Output, PUSH_MAX, Packet, status};
+use super::{Outcome, Output, PUSH_MAX, Packet, status};
 
 impl Packet<'_> {
     /// Its bytes, if nothing was done with it yet or code has left it: as they came in.
@@ -19,10 +19,23 @@ impl Packet<'_> {
     #[inline]
     pub fn replace_front(&mut self, headers: &[u8], payload: usize, to: Output) -> bool {
         let room = payload + PUSH_MAX.min(self.headroom as usize);
-        if self.outcome.status != status::BAIL
-            || payload > self.len as usize
-            || headers.len() > room
-        {
+        let left = self.outcome.status == status::BAIL;
+        left && headers.len() <= room && self.put_front(headers, payload, true, to)
+    }
+
+    /// Its only copy leaves where it came in: with the headers that code has laid out for that copy, in place of the first
+    /// `payload` bytes. False, with nothing done, if that is not all that becomes of it or there is no room for them.
+    #[inline]
+    pub fn leave_as_copy(&mut self, headers: &[u8], payload: usize, changed: bool) -> bool {
+        let Outcome { status, outputs_len, laid, outputs: [to, ..], .. } = self.outcome;
+        let only = (status, outputs_len, laid) == (status::COPIES, 1, 1);
+        only && self.put_front(headers, payload, changed, to)
+    }
+
+    /// Puts bytes in place of the first `payload`, if there is room for them.
+    #[inline]
+    fn put_front(&mut self, headers: &[u8], payload: usize, changed: bool, to: Output) -> bool {
+        if payload > self.len as usize || headers.len() > payload + self.headroom as usize {
             return false;
         }
         let shift = payload as isize - headers.len() as isize;
@@ -34,7 +47,7 @@ impl Packet<'_> {
             std::ptr::copy_nonoverlapping(headers.as_ptr(), to, headers.len());
         }
         self.forward(&[to]);
-        (self.outcome.changed, self.outcome.shift) = (1, shift as i32);
+        (self.outcome.changed, self.outcome.shift) = (changed.into(), shift as i32);
         true
     }
 
@@ -92,6 +105,30 @@ mod tests {
             assert_eq!(buffer[start..start + headers.len()], headers[..]);
             assert_eq!(buffer[start + headers.len()], (10 + payload) as u8);
         }
+    }
+
+    #[test]
+    fn an_only_copy_leaves_where_the_packet_came_in() {
+        let to = Output { port: 7, queue: 1 };
+        // More in front of it than code itself may put there.
+        let mut buffer = vec![1; 120];
+        let mut packet = Packet::new(&mut buffer, 100, 20, 3);
+        let headers = [0xee; 84];
+        assert!(!packet.leave_as_copy(&headers, 4, true), "it has no copy");
+        packet.outcome.status = status::COPIES;
+        (packet.outcome.outputs_len, packet.outcome.laid) = (1, 1);
+        packet.outcome.outputs[0] = to;
+        assert!(!packet.leave_as_copy(&headers, 21, true), "it has no such payload");
+        assert!(!packet.leave_as_copy(&[0; 105], 4, true), "there is no room");
+        assert_eq!(packet.status, status::COPIES);
+        assert!(packet.leave_as_copy(&headers, 4, false));
+        assert_eq!((packet.outputs(), packet.shift, packet.changed), (&[to][..], -80, 0));
+        assert_eq!((buffer[19], buffer[20], buffer[103], buffer[104]), (1, 0xee, 0xee, 1));
+        let mut buffer = [0; 60];
+        let mut packet = Packet::new(&mut buffer, 20, 40, 3);
+        packet.outcome.status = status::COPIES;
+        (packet.outcome.outputs_len, packet.outcome.laid) = (2, 1);
+        assert!(!packet.leave_as_copy(&[1; 4], 4, true), "another copy is sent");
     }
 
     #[test]

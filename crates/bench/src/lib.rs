@@ -25,7 +25,7 @@
 //! | [`classify`] | lookup structures on ClassBench's rules |
 //! | [`ovn`] | an OVN chassis's tables, with traffic between its ports |
 //! | [`p4runtime`] | writes and reads of P4Runtime, beside a server that only decodes |
-//! | [`patch`] | bridges in a row, joined by patch ports |
+//! | [`bridges`] | bridges in a row, joined by patch ports or by a tunnel |
 //! | [`calibrate`] | prices of this machine |
 //! | [`options`] | the command line |
 //! | [`xdp`] | the switch on AF_XDP ports, beside a bare forwarding loop |
@@ -48,6 +48,7 @@ macro_rules! println {
 }
 
 mod attack;
+mod bridges;
 mod cache;
 mod calibrate;
 mod cases;
@@ -65,7 +66,6 @@ mod measure;
 pub mod options;
 mod ovn;
 mod p4runtime;
-mod patch;
 mod pipeline;
 mod reactive;
 mod samples;
@@ -76,8 +76,10 @@ mod wired;
 mod xdp;
 
 pub use attack::Attack;
+pub use bridges::tunnels::Way;
 pub use constructs::Language;
 
+use bridges::{patch, tunnels};
 use control::failure::Failure;
 use options::BenchCommand;
 
@@ -93,6 +95,7 @@ pub fn run(command: BenchCommand) -> Result<(), Failure> {
         BenchCommand::Classify(options) => self::classify::run(&options),
         BenchCommand::P4runtime(options) => p4runtime::run(&options),
         BenchCommand::Patch(options) => patch::run(&options),
+        BenchCommand::Tunnels(options) => tunnels::run(&options),
         BenchCommand::Xdp(options) => xdp::run(&options),
         BenchCommand::Calibrate(options) => calibrate::calibrate(&options),
     }

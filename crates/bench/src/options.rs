@@ -35,6 +35,8 @@ pub enum BenchCommand {
     P4runtime(BenchP4RuntimeOptions),
     /// Time bridges in a row, joined by patch ports
     Patch(BenchPatchOptions),
+    /// Time packets into a tunnel and out of it, beside two bridges with a patch port
+    Tunnels(BenchTunnelsOptions),
     /// Forward between AF_XDP ports on veth, in turns with a bare AF_XDP forwarding loop; needs root
     Xdp(BenchXdpOptions),
 }
@@ -114,6 +116,29 @@ pub struct BenchPatchOptions {
     /// Flows that take turns
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub flows: u32,
+    /// Runs; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 9)]
+    pub runs: usize,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `millrace bench tunnels`.
+#[derive(Args, Debug)]
+pub struct BenchTunnelsOptions {
+    /// Flows that take turns
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub flows: u32,
+    /// Only tunnels whose name has this in it
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
+    /// Run one way alone, and time nothing: for a profiler
+    #[arg(long, value_enum)]
+    pub way: Option<crate::Way>,
+    /// Octets of a frame before it goes into a tunnel
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub octets: usize,
     /// Runs; figures are medians
     #[arg(long, value_name = "N", default_value_t = 9)]
     pub runs: usize,

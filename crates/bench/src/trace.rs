@@ -33,7 +33,7 @@ struct Slot {
 }
 
 /// Frames to replay.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Trace {
     lines: Vec<Line>,
     slots: Vec<Slot>,

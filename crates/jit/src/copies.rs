@@ -73,6 +73,24 @@ impl Scratch {
         })
     }
 
+    /// The headers of a packet's only copy, if what came in has the rest of it, and all of that.
+    #[inline]
+    pub fn only_copy(&self, packet: &abi::Packet<'_>, at: usize) -> Option<Headers<'_>> {
+        let outcome: &Outcome = packet;
+        if (outcome.status, outcome.outputs_len, outcome.laid) != (status::COPIES, 1, 1) {
+            return None;
+        }
+        let laid = self.noted.get(at)?.laid.first()?;
+        if laid.outputs == 0 {
+            // They were laid for messages.
+            return None;
+        }
+        let headers = self.laid(at, 0, laid);
+        let rest = (packet.len() as usize).checked_sub(headers.payload)?;
+        let whole = headers.received.is_none() && headers.bytes.len() + rest <= headers.cut;
+        whole.then_some(headers)
+    }
+
     fn laid(&self, packet: usize, number: usize, laid: &Laid) -> Headers<'_> {
         Headers {
             bytes: &self.images[laid.at as usize..][..laid.len as usize],

@@ -44,8 +44,8 @@ pub trait Take: Send {
     /// Whether it wants this frame. If so, [`take`](Self::take) comes next with the same frame, or a copy.
     fn wants(&mut self, frame: &Frame) -> bool;
 
-    /// Takes the frame.
-    fn take(&mut self, frame: Frame, pool: &mut Pool);
+    /// Takes the frame, which is hollow then.
+    fn take(&mut self, frame: &mut Frame, pool: &mut Pool);
 
     /// What was taken goes on.
     fn flush(&mut self);

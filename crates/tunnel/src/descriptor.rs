@@ -84,6 +84,7 @@ pub struct Fields {
     pub present: u64,
 }
 
+#[inline]
 fn take<const N: usize>(fields: &[u8; LEN], at: usize) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&fields[at..at + N]);
@@ -132,6 +133,41 @@ impl Fields {
     }
 }
 
+/// What a packet brings that goes to a place that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Brief {
+    /// As [`Fields::map`].
+    pub map: u16,
+    /// As [`Fields::flags`].
+    pub flags: u16,
+    /// As [`Fields::id`].
+    pub id: u64,
+    /// As [`Fields::present`].
+    pub present: u64,
+}
+
+impl Brief {
+    /// Reads it from a descriptor; None if that is shorter.
+    #[inline]
+    pub fn read(bytes: &[u8]) -> Option<Brief> {
+        let f = bytes.first_chunk::<LEN>()?;
+        Some(Brief {
+            map: u16::from_be_bytes(take(f, MAP)),
+            flags: u16::from_be_bytes(take(f, FLAGS)),
+            id: u64::from_be_bytes(take(f, ID)),
+            present: u64::from_be_bytes(take(f, PRESENT_AT)),
+        })
+    }
+}
+
+/// The ends that a descriptor names: the outer source and destination.
+#[inline]
+pub fn ends(bytes: &[u8]) -> Option<(Option<IpAddr>, Option<IpAddr>)> {
+    let f = bytes.first_chunk::<LEN>()?;
+    Some((address(f, SRC, IPV6_SRC), address(f, DST, IPV6_DST)))
+}
+
+#[inline]
 fn address(f: &[u8; LEN], v4: usize, v6: usize) -> Option<IpAddr> {
     let four = Ipv4Addr::from(take::<4>(f, v4));
     if !four.is_unspecified() {

@@ -188,13 +188,23 @@ impl Outgoing {
 
     /// Where a packet goes, and from where if that is given.
     pub fn ends(&self, fields: &Fields) -> Result<(IpAddr, Option<IpAddr>), Refused> {
+        self.ends_of(fields.src, fields.dst)
+    }
+
+    /// The same, of the ends that a descriptor names.
+    #[inline]
+    pub fn ends_of(
+        &self,
+        source: Option<IpAddr>,
+        destination: Option<IpAddr>,
+    ) -> Result<(IpAddr, Option<IpAddr>), Refused> {
         let remote = match self.config.remote {
             Given::Fixed(remote) => remote,
-            Given::Flow => fields.dst.ok_or(Refused::NoRemote)?,
+            Given::Flow => destination.ok_or(Refused::NoRemote)?,
         };
         let local = match self.config.local {
             Some(Given::Fixed(local)) => Some(local),
-            Some(Given::Flow) => fields.src,
+            Some(Given::Flow) => source,
             None => None,
         };
         if local.is_some_and(|local| local.is_ipv4() != remote.is_ipv4()) {
@@ -228,7 +238,9 @@ impl Outgoing {
         let len = match self.config.kind {
             Kind::Geneve => {
                 put32(room, l4 + 12, (id as u32) << 8);
-                let options = write_options(packet, &mut room[template.len..])?;
+                let Packet { fields, options, map, .. } = packet;
+                let options =
+                    write_options(fields.present, options, map, &mut room[template.len..])?;
                 room[l4 + 8] = (options.len / 4) as u8;
                 let oam = if fields.flags & flags::OAM != 0 { 0x80 } else { 0 };
                 room[l4 + 9] = oam | if options.critical { 0x40 } else { 0 };
@@ -371,21 +383,28 @@ impl Outgoing {
 /// VXLAN's group policy: do not learn, and applied.
 pub(crate) const GBP_FLAGS: u8 = 0x48;
 
-struct Options {
-    len: usize,
-    critical: bool,
+/// Options that were written.
+pub(crate) struct Options {
+    /// Octets.
+    pub(crate) len: usize,
+    /// One of them is critical.
+    pub(crate) critical: bool,
 }
 
-/// Writes the options that are there, by index, as Open vSwitch does.
-fn write_options(packet: &Packet<'_>, room: &mut [u8]) -> Result<Options, Refused> {
+/// Writes the options that are there, by index, as Open vSwitch does. `data`: what a descriptor has of them.
+pub(crate) fn write_options(
+    mut present: u64,
+    data: &[u8],
+    map: &OptionMap,
+    room: &mut [u8],
+) -> Result<Options, Refused> {
     let mut options = Options { len: 0, critical: false };
-    let mut present = packet.fields.present;
     while present != 0 {
         let index = present.trailing_zeros() as u8;
         present &= present - 1;
-        let option = packet.map.by_index(index).ok_or(Refused::StaleMap)?;
+        let option = map.by_index(index).ok_or(Refused::StaleMap)?;
         let (at, len) = (usize::from(option.at), usize::from(option.len));
-        let data = packet.options.get(at..at + len).ok_or(Refused::Descriptor)?;
+        let data = data.get(at..at + len).ok_or(Refused::Descriptor)?;
         if options.len + 4 + len > OPTIONS_MAX {
             return Err(Refused::OptionsTooLong);
         }

@@ -22,6 +22,8 @@ pub mod hub;
 pub mod inner;
 pub mod kinds;
 pub mod parse;
+pub mod plain;
+pub mod ready;
 pub mod refused;
 pub mod table;
 pub mod underlay;

@@ -257,6 +257,29 @@ impl Received {
         }
     }
 
+    /// One over IPv4 of which all is known: kind and UDP port, the other end and this one, the VNI, other fields of the descriptor, and where
+    /// options and the inner frame are.
+    pub(crate) fn whole(
+        (kind, udp_port): (Kind, u16),
+        (remote, local): ([u8; 4], Ipv4Addr),
+        id: u32,
+        fields: Fields,
+        (options, inner): (Range<usize>, Range<usize>),
+    ) -> Received {
+        let (remote, local) = (Ipv4Addr::from(remote).into(), local.into());
+        Received {
+            kind,
+            udp_port,
+            remote,
+            local,
+            id: id.into(),
+            gbp: false,
+            fields,
+            options,
+            inner,
+        }
+    }
+
     /// The inner frame is from here to the end.
     fn carries(&mut self, inner: Range<usize>) -> Result<(), Refused> {
         if inner.start > inner.end {
@@ -421,7 +444,11 @@ impl Received {
 
 //= rfc8926 §3.5: an endpoint that does not know a critical option drops the packet.
 /// Puts options at their places; says which there are. Of two that are the same, the last one holds.
-fn read_options(mut options: &[u8], map: &OptionMap, data: &mut [u8]) -> Result<u64, Refused> {
+pub(crate) fn read_options(
+    mut options: &[u8],
+    map: &OptionMap,
+    data: &mut [u8],
+) -> Result<u64, Refused> {
     let mut present = 0;
     while !options.is_empty() {
         let Some((head, rest)) = options.split_first_chunk::<4>() else {

@@ -183,6 +183,13 @@ impl Run {
         for (at, packet) in packets.iter_mut().enumerate() {
             match packet.status {
                 status::BAIL => {}
+                status::COPIES => {
+                    if let Some(copy) = self.scratch.code.only_copy(packet, at) {
+                        // Without room, it leaves as copies do.
+                        packet.leave_as_copy(copy.bytes, copy.payload, copy.changed);
+                    }
+                    continue;
+                }
                 // Its messages come first.
                 status::TOLD => break,
                 _ => continue,

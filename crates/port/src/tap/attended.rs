@@ -75,14 +75,18 @@ impl<T: TxQueue> TxQueue for Tx<T> {
             return self.tx.tx(frame);
         }
         self.report.count_sent(frame.len());
-        let copy = self.spare.clone_of(frame);
-        self.taker.take(copy, &mut self.spare);
+        let mut copy = self.spare.clone_of(frame);
+        self.taker.take(&mut copy, &mut self.spare);
         Ok(())
     }
 
-    fn tx_owned(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), DropReason> {
-        if !self.taker.wants(&frame) {
-            return self.tx.tx_owned(frame, pool);
+    fn tx_owned(&mut self, mut frame: Frame, pool: &mut Pool) -> Result<(), DropReason> {
+        self.tx_taken(&mut frame, pool)
+    }
+
+    fn tx_taken(&mut self, frame: &mut Frame, pool: &mut Pool) -> Result<(), DropReason> {
+        if !self.taker.wants(frame) {
+            return self.tx.tx_taken(frame, pool);
         }
         self.report.count_sent(frame.len());
         self.taker.take(frame, pool);
@@ -125,9 +129,9 @@ mod tests {
             frame.data()[0] % 2 == 1
         }
 
-        fn take(&mut self, frame: Frame, pool: &mut Pool) {
+        fn take(&mut self, frame: &mut Frame, pool: &mut Pool) {
             self.0.lock().unwrap().push(frame.data()[0]);
-            pool.give(frame);
+            pool.give(frame.take());
         }
 
         fn flush(&mut self) {

@@ -161,7 +161,7 @@ impl RxQueue for FromSockets {
             ethernet[12..].copy_from_slice(&kind);
             frame.offload = offload;
             if inlet.wants(&frame) {
-                inlet.take(frame, pool);
+                inlet.take(&mut frame, pool);
             } else {
                 pool.give(frame);
             }

@@ -87,7 +87,7 @@ impl Take for Taker {
         self.0.wants(frame)
     }
 
-    fn take(&mut self, frame: Frame, pool: &mut Pool) {
+    fn take(&mut self, frame: &mut Frame, pool: &mut Pool) {
         self.0.take(frame, pool);
     }
 

@@ -19,11 +19,12 @@ use port::gso::Segments;
 use port::local::Sender;
 use port::{DropReason, Frame, Offload, Pool, TxQueue, TxReport, gso};
 
-use crate::descriptor::Fields;
+use crate::descriptor::{self, Fields};
 use crate::headers::{HEADERS_MAX, Packet, Path};
 use crate::hub::joined;
 use crate::hub::pending::Way;
 use crate::hub::shared::{Device, Routes, Shared, TunnelPort};
+use crate::ready::Ready;
 use crate::refused::Refused;
 use crate::underlay::Next;
 
@@ -41,7 +42,15 @@ enum By {
     Nothing,
 }
 
-type Route = Option<(Next, By)>;
+/// A way that is known.
+struct Known {
+    next: Next,
+    by: By,
+    /// Headers of packets that go this way, if that is all they need.
+    ready: Option<Box<Ready>>,
+}
+
+type Route = Option<Known>;
 type Ends = (IpAddr, Option<IpAddr>);
 
 /// Headers that were written, and where they lead.
@@ -86,7 +95,7 @@ struct Outlet {
 }
 
 /// The map of a port, as a cache wants it.
-struct PortMap(Arc<TunnelPort>);
+pub(super) struct PortMap(pub(super) Arc<TunnelPort>);
 
 impl std::ops::Deref for PortMap {
     type Target = ArcSwap<OptionMap>;
@@ -129,6 +138,11 @@ impl Outlet {
         if !self.port.wanted_up.load(Ordering::Relaxed) {
             return Err(Refused::PortDown);
         }
+        if frame.offload.is_plain()
+            && let Some(result) = self.send_ready(frame, map)
+        {
+            return result;
+        }
         let len = map.descriptor_len();
         let descriptor = descriptor.get_mut(..len).ok_or(Refused::Descriptor)?;
         descriptor.copy_from_slice(frame.data().get(..len).ok_or(Refused::Descriptor)?);
@@ -137,6 +151,32 @@ impl Outlet {
             return self.wrap(frame, descriptor, map);
         }
         self.send_segments(frame, descriptor, map, pool)
+    }
+
+    /// Sends a frame that needs no more than headers that are [ready](Ready). None, with nothing done, if it needs more.
+    #[inline]
+    fn send_ready(&mut self, frame: &mut Frame, map: &OptionMap) -> Option<Result<(), Refused>> {
+        let (from, to) = descriptor::ends(frame.data())?;
+        let ends = self.port.out.ends_of(from, to).ok()?;
+        let at = self.route(ends);
+        let Known { next, by: By::Device(exit), ready: Some(ready) } = self.known[at].as_ref()?
+        else {
+            return None;
+        };
+        let to = &mut self.exits[*exit].to;
+        let hops = match to.check() {
+            Ok(hops) => hops,
+            Err(DropReason::PatchLoop) => return Some(Err(Refused::Loop)),
+            Err(_) => return Some(Err(Refused::QueueFull)),
+        };
+        let inner_len = frame.len().saturating_sub(map.descriptor_len());
+        if !ready.push(frame, map, next.mtu, &mut self.room[..]) {
+            return None;
+        }
+        frame.offload = Offload::NONE;
+        to.push(frame.take(), hops);
+        self.report.count_sent(inner_len);
+        Some(Ok(()))
     }
 
     /// Sends what a frame stands for, with its checksums completed.
@@ -192,7 +232,7 @@ impl Outlet {
         let packet = Packet::of(descriptor, inner, map)?;
         let ends = self.port.out.ends(&packet.fields)?;
         let at = self.route(ends);
-        let (next, by) = self.known[at].as_ref().ok_or(Refused::Unreachable)?;
+        let Known { next, by, .. } = self.known[at].as_ref().ok_or(Refused::Unreachable)?;
         let path = Path {
             remote: ends.0,
             source: ends.1.unwrap_or(next.source),
@@ -211,7 +251,7 @@ impl Outlet {
 
     /// Sends a packet with its headers.
     fn leave(&mut self, frame: &mut Frame, head: &Head) -> Result<(), Refused> {
-        let (next, by) = self.known[head.at].as_ref().ok_or(Refused::Unreachable)?;
+        let Known { next, by, .. } = self.known[head.at].as_ref().ok_or(Refused::Unreachable)?;
         match *by {
             By::Device(exit) if next.neighbour.is_some() => {
                 let to = &mut self.exits[exit].to;
@@ -247,7 +287,7 @@ impl Outlet {
         let first = &frame.data()[..segments.len_of(0)];
         // What is refused is told of one by one.
         let Ok(head) = self.head(first, descriptor, map) else { return false };
-        if !matches!(self.known[head.at], Some((_, By::Device(_)))) {
+        if !matches!(self.known[head.at], Some(Known { by: By::Device(_), .. })) {
             return false;
         }
         let mut from = 0;
@@ -327,7 +367,17 @@ impl Outlet {
             None if self.shared.sockets.is_some() => By::Sockets,
             None => By::Nothing,
         };
-        Some((next, by))
+        let path = Path {
+            remote: ends.0,
+            source: ends.1.unwrap_or(next.source),
+            local_mac: next.local_mac,
+            next_mac: next.neighbour.unwrap_or_default(),
+            stamp: 0,
+        };
+        // By the kernel's sockets, a frame is longer than the MTU at times.
+        let is_near = next.neighbour.is_some() && matches!(by, By::Device(_));
+        let ready = is_near.then(|| Ready::new(&self.port.out, &path)).flatten().map(Box::new);
+        Some(Known { next, by, ready })
     }
 
     fn exit(&mut self, device: Arc<Device>) -> usize {

@@ -38,6 +38,7 @@ impl Reassembly {
         table: &Table<Arc<TunnelPort>>,
         shared: &Shared,
     ) -> Option<bool> {
+        self.taken = false;
         if !table.reassembles() {
             return None;
         }

@@ -193,9 +193,9 @@ fn carry(from: &mut End, to: &mut End, worker: usize) -> usize {
 }
 
 /// Gives a frame that is wanted.
-fn give(taker: &mut dyn Take, frame: Frame) {
+fn give(taker: &mut dyn Take, mut frame: Frame) {
     assert!(taker.wants(&frame), "{frame:?}");
-    taker.take(frame, &mut Pool::new());
+    taker.take(&mut frame, &mut Pool::new());
 }
 
 fn refusals(hub: &Hub) -> Vec<(Option<String>, bool, Refused, u64)> {
@@ -784,9 +784,9 @@ fn many_workers_send_and_take_while_ports_and_maps_change() {
                         // While another map is in force, it is refused.
                         let _ = tx.tx(&frame);
                         tx.flush();
-                        for frame in take(&mut *device) {
+                        for mut frame in take(&mut *device) {
                             assert!(taker.wants(&frame));
-                            taker.take(frame, &mut pool);
+                            taker.take(&mut frame, &mut pool);
                         }
                         taker.flush();
                         for frame in take(&mut *rx) {
@@ -816,64 +816,4 @@ fn many_workers_send_and_take_while_ports_and_maps_change() {
     assert!(hub_b.refusals().is_empty(), "{:?}", hub_b.refusals());
     assert_eq!(taken + refused, WORKERS as u64 * u64::from(FRAMES));
     assert!(taken > 0);
-}
-
-/// Prints what a frame costs on its way out and in: `cargo test --release -p tunnel costs -- --ignored --nocapture`.
-#[test]
-#[ignore = "prints times"]
-fn what_a_frame_costs() {
-    const ROUNDS: u32 = 20_000;
-    const BURST: u32 = 32;
-    for (kind, text, large) in [
-        (Kind::Geneve, "key=flow", false),
-        (Kind::Geneve, "key=flow,csum=true", false),
-        (Kind::Geneve, "key=flow,csum=true", true),
-        (Kind::Vxlan, "key=5", false),
-        (Kind::Gre, "key=5", false),
-    ] {
-        let mut a = end(Arc::new(Net::new(1)), 1, kind, &format!("remote_ip=10.0.0.2,{text}"));
-        let mut b = end(Arc::new(Net::new(2)), 1, kind, &format!("remote_ip=10.0.0.1,{text}"));
-        let map = Arc::new(OptionMap::new(9, &[(0, 0x102, 0x80, 4)]).unwrap());
-        a.hub.set_options("t", map.clone());
-        b.hub.set_options("t", map.clone());
-        let mut inner = udp4(1, 0);
-        inner.resize(if large { 1400 } else { 60 }, 0);
-        let fields = Fields { present: u64::from(kind == Kind::Geneve), ..Fields::default() };
-        let frame = described(fields, &map, &[1, 2, 3, 4], &inner);
-        let (mut pool, mut burst) = (Pool::new(), Burst::new());
-        // The least of all rounds, so that other work of the machine does not count.
-        let (mut copies, mut out, mut inward) = (Duration::MAX, Duration::MAX, Duration::MAX);
-        for _ in 0..ROUNDS {
-            let begun = Instant::now();
-            let mut frames: Vec<Frame> = (0..BURST).map(|_| pool.clone_of(&frame)).collect();
-            copies = copies.min(begun.elapsed());
-            let begun = Instant::now();
-            for frame in frames.drain(..) {
-                a.tx[0].tx_owned(frame, &mut pool).unwrap();
-            }
-            a.tx[0].flush();
-            a.device[0].rx(&mut burst, &mut pool).unwrap();
-            a.device[0].done();
-            out = out.min(begun.elapsed());
-            let begun = Instant::now();
-            for frame in burst.drain() {
-                assert!(b.takers[0].wants(&frame));
-                b.takers[0].take(frame, &mut pool);
-            }
-            b.takers[0].flush();
-            b.rx[0].rx(&mut burst, &mut pool).unwrap();
-            b.rx[0].done();
-            inward = inward.min(begun.elapsed());
-            assert_eq!(burst.len(), BURST as usize);
-            burst.recycle(&mut pool);
-        }
-        let each = |all: Duration| all.as_nanos() / u128::from(BURST);
-        println!(
-            "{kind} {text} {} octets: out {} ns, in {} ns (a copy {} ns)",
-            inner.len(),
-            each(out),
-            each(inward),
-            each(copies)
-        );
-    }
 }
