@@ -10,6 +10,8 @@
 //! fragment.
 //! Checked by: packets that are cut at random, in the tests; the fuzz target `tunnel`.
 
+pub mod cut;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::time::{Duration, Instant};

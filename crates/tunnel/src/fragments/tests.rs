@@ -8,7 +8,7 @@ fn payload(len: usize) -> Vec<u8> {
 }
 
 /// A packet of GRE, or of what `protocol` says, with an identification.
-fn packet(v6: bool, id: u8, len: usize) -> Vec<u8> {
+pub(crate) fn packet(v6: bool, id: u8, len: usize) -> Vec<u8> {
     let mut packet = if v6 {
         let mut header = vec![0x60, 0x10, 0, 0, 0, 0, 47, 64];
         header[4..6].copy_from_slice(&(len as u16).to_be_bytes());
