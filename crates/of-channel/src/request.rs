@@ -205,6 +205,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 let gone = self.shared.agent().flush_zone(zone);
                 tracing::debug!(zone, gone, "connections are forgotten");
             }
+            Nicira::CtFlush(chosen) => {
+                let gone = self.shared.agent().flush_connections(&chosen);
+                tracing::debug!(?chosen, gone, "connections are forgotten");
+            }
             Nicira::TlvTableMod(request) => {
                 let done = self.shared.agent().change_options(&request);
                 if let Err(refusal) = done {
@@ -412,7 +416,9 @@ fn changes_state(message: &Message) -> bool {
         | Message::TableMod(_)
         | Message::BundleControl(_)
         | Message::BundleAdd(_)
-        | Message::Nicira(Nicira::FlushZone(_) | Nicira::TlvTableMod(_)) => true,
+        | Message::Nicira(Nicira::FlushZone(_) | Nicira::CtFlush(_) | Nicira::TlvTableMod(_)) => {
+            true
+        }
         Message::MultipartRequest(request) => {
             matches!(&request.body, MultipartRequestBody::TableFeatures(t) if !t.is_empty())
         }

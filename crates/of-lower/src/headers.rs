@@ -24,9 +24,22 @@ pub const SF_FIELDS: [(&str, u32); 5] =
 
 /// Match fields that are metadata of their own, 0 when the packet comes in, and nothing else: each needs no more than its place
 /// in this list.
-pub const METADATA: [FieldId; 8] = {
+pub const METADATA: [FieldId; 12] = {
     use FieldId::*;
-    [PktMark, TunSrc, TunDst, TunIpv6Src, TunIpv6Dst, TunGbpId, TunGbpFlags, TunFlags]
+    [
+        PktMark,
+        TunSrc,
+        TunDst,
+        TunIpv6Src,
+        TunIpv6Dst,
+        TunGbpId,
+        TunGbpFlags,
+        TunErspanVer,
+        TunErspanIdx,
+        TunErspanDir,
+        TunErspanHwid,
+        TunFlags,
+    ]
 };
 
 /// VLAN tags that the parser takes, outermost first, unless it is told to take fewer.

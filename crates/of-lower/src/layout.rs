@@ -88,7 +88,7 @@ pub struct Waits {
 
 impl PuntArgs {
     /// What comes last, each of its own width.
-    pub const PIPELINE: [FieldId; 35 + OPTIONS] = {
+    pub const PIPELINE: [FieldId; 39 + OPTIONS] = {
         use FieldId::*;
         let own = [
             Reg0,
@@ -125,9 +125,13 @@ impl PuntArgs {
             TunIpv6Dst,
             TunGbpId,
             TunGbpFlags,
+            TunErspanVer,
+            TunErspanIdx,
+            TunErspanDir,
+            TunErspanHwid,
             TunFlags,
         ];
-        let (mut all, mut i) = ([TunMetadata0; 35 + OPTIONS], 0);
+        let (mut all, mut i) = ([TunMetadata0; 39 + OPTIONS], 0);
         while i < all.len() {
             let option = TunMetadata0 as usize + i.saturating_sub(own.len());
             all[i] = if i < own.len() { own[i] } else { FieldId::ALL[option] };

@@ -325,12 +325,6 @@ impl Agent {
         }
     }
 
-    /// Forgets the tracked connections of a zone; says how many there were.
-    pub fn flush_zone(&self, zone: u16) -> usize {
-        let connections = self.env.switch.services().connections();
-        connections.map_or(0, |connections| connections.flush(Some(zone)))
-    }
-
     /// Follows what happened to ports so far, so that packets are flooded to those that were just added. The next
     /// [`poll`](Self::poll) tells of it.
     pub fn follow_ports(&mut self) {

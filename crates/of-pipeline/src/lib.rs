@@ -44,6 +44,7 @@ mod bed;
 pub mod bundle;
 pub mod config;
 mod conjunction;
+mod connections;
 mod counts;
 pub mod emergency;
 mod entries;

@@ -235,10 +235,12 @@ codes! {
     TtmfcDupEntry "NXTTMFC_DUP_ENTRY" _ _;
     TtmfcInvalidTlvDel "NXTTMFC_INVALID_TLV_DEL" _ _;
     FmfcInvalidTlvField "NXFMFC_INVALID_TLV_FIELD" _ _;
+    NxbrcMustBeZero "NXBRC_MUST_BE_ZERO" _ _;
 }
 
 /// Errors of Nicira's own: the number that 1.3 and later have for them behind its id, and 1.0's code of type 1 there.
-const NICIRA_CODES: [(ErrorCode, u16, u16); 8] = [
+const NICIRA_CODES: [(ErrorCode, u16, u16); 9] = [
+    (ErrorCode::NxbrcMustBeZero, 4, 515),
     (ErrorCode::TtmfcBadCommand, 16, 527),
     (ErrorCode::TtmfcBadOptLen, 17, 528),
     (ErrorCode::TtmfcBadFieldIdx, 18, 529),

@@ -10,6 +10,7 @@
 //! registers also in pairs and fours. [`OxmHeader::field`] knows those that are one whole field;
 //! `codec::nxm` the others.
 
+use crate::ids::NICIRA;
 use crate::version::Version;
 use std::fmt;
 
@@ -27,6 +28,9 @@ pub const OXM_CLASS_REGISTERS: u16 = 0x8001;
 pub const OXM_CLASS_SOFTFLOW: u16 = 0x7366;
 /// The OXM class of experimenters' fields.
 pub const OXM_CLASS_EXPERIMENTER: u16 = 0xffff;
+/// Stands for the fields that Nicira numbers as an experimenter: a header of [`OXM_CLASS_EXPERIMENTER`] with Nicira's id behind
+/// it, which [`OxmHeader`] has no room for. No header that is sent or received has this class.
+pub const OXM_CLASS_NICIRA: u16 = 0xfffe;
 /// The experimenter's id of the Open Networking Foundation, by which 1.3 and 1.4 name fields that OpenFlow
 /// numbered later (EXT-109, EXT-233).
 pub const ONF: u32 = 0x4f4e_4600;
@@ -143,6 +147,14 @@ pub(crate) enum Form {
 pub(crate) const PROTOCOL_RANK: u16 = 200;
 
 impl FieldInfo {
+    /// The name without its class.
+    fn short_name(&self) -> &'static str {
+        match self.name.strip_prefix("NXOXM_ET_") {
+            Some(name) => name,
+            None => &self.name[7..],
+        }
+    }
+
     /// The mask with all bits of the field.
     pub const fn all_bits(&self) -> u128 {
         u128::MAX >> (128 - self.bits)
@@ -222,10 +234,12 @@ macro_rules! fields {
     (@set) => { true };
     (@fixed) => { false };
     (prefix nx) => { "NXM_NX_" };
+    (prefix et) => { "NXOXM_ET_" };
     (prefix sf) => { "OXM_MR_" };
     (prefix of) => { "NXM_OF_" };
     (prefix $since:ident) => { "OXM_OF_" };
     (class nx) => { NXM_CLASS_NX };
+    (class et) => { OXM_CLASS_NICIRA };
     (class sf) => { OXM_CLASS_SOFTFLOW };
     (class of) => { NXM_CLASS_OF };
     (class pkt) => { OXM_CLASS_REGISTERS };
@@ -238,6 +252,7 @@ macro_rules! fields {
     (since of) => { Version::V10 };
     (since pkt) => { Version::V10 };
     (since nx) => { Version::V10 };
+    (since et) => { Version::V10 };
     (since sf) => { Version::V10 };
     // Before 1.5 by Nicira's number.
     (since any) => { Version::V10 };
@@ -321,7 +336,7 @@ fields! {
     /// PBB service instance.
     PbbIsid 37 "PBB_ISID" ["pbb_isid"] 24/3 mask set v13 hex 640 [PBB];
     /// Tunnel's metadata.
-    TunnelId 38 "TUNNEL_ID" ["tun_id" "tunnel_id"] 64/8 mask set v13 hex 260 [];
+    TunnelId 38 "TUNNEL_ID" ["tun_id" "tunnel_id"] 64/8 mask set v13 hex 256 [];
     /// Which IPv6 extension headers there are (nine bits).
     Ipv6Exthdr 39 "IPV6_EXTHDR" ["ipv6_exthdr"] 9/2 mask fixed v13 hex 480 [IPV6];
     /// PBB "use customer address".
@@ -395,17 +410,25 @@ fields! {
     /// A mark that goes with the packet through the tables; 0 at first.
     PktMark 33 "PKT_MARK" ["pkt_mark"] 32/4 mask set nx hex 60 [];
     /// Outer IPv4 source of a packet from a tunnel, or of one that is to leave by one.
-    TunSrc 31 "TUN_IPV4_SRC" ["tun_src"] 32/4 mask set nx ipv4 261 [];
+    TunSrc 31 "TUN_IPV4_SRC" ["tun_src"] 32/4 mask set nx ipv4 257 [];
     /// Outer IPv4 destination.
-    TunDst 32 "TUN_IPV4_DST" ["tun_dst"] 32/4 mask set nx ipv4 262 [];
+    TunDst 32 "TUN_IPV4_DST" ["tun_dst"] 32/4 mask set nx ipv4 258 [];
     /// Outer IPv6 source.
-    TunIpv6Src 109 "TUN_IPV6_SRC" ["tun_ipv6_src"] 128/16 mask set nx ipv6 263 [];
+    TunIpv6Src 109 "TUN_IPV6_SRC" ["tun_ipv6_src"] 128/16 mask set nx ipv6 259 [];
     /// Outer IPv6 destination.
-    TunIpv6Dst 110 "TUN_IPV6_DST" ["tun_ipv6_dst"] 128/16 mask set nx ipv6 264 [];
+    TunIpv6Dst 110 "TUN_IPV6_DST" ["tun_ipv6_dst"] 128/16 mask set nx ipv6 260 [];
     /// VXLAN's group policy: the group.
-    TunGbpId 38 "TUN_GBP_ID" ["tun_gbp_id"] 16/2 mask set nx dec 265 [];
+    TunGbpId 38 "TUN_GBP_ID" ["tun_gbp_id"] 16/2 mask set nx dec 261 [];
     /// VXLAN's group policy: its flags.
-    TunGbpFlags 39 "TUN_GBP_FLAGS" ["tun_gbp_flags"] 8/1 mask set nx hex 266 [];
+    TunGbpFlags 39 "TUN_GBP_FLAGS" ["tun_gbp_flags"] 8/1 mask set nx hex 262 [];
+    /// ERSPAN's version: 1 (type II) or 2 (type III).
+    TunErspanVer 12 "ERSPAN_VER" ["tun_erspan_ver"] 4/1 mask set et dec 263 [];
+    /// ERSPAN type II: the index of the mirror's source.
+    TunErspanIdx 11 "ERSPAN_IDX" ["tun_erspan_idx"] 20/4 mask set et hex 264 [];
+    /// ERSPAN type III: the direction, 0 for received and 1 for sent.
+    TunErspanDir 13 "ERSPAN_DIR" ["tun_erspan_dir"] 1/1 mask set et dec 265 [];
+    /// ERSPAN type III: the engine that mirrored.
+    TunErspanHwid 14 "ERSPAN_HWID" ["tun_erspan_hwid"] 6/1 mask set et hex 266 [];
     /// Flags of the tunnel's header ([`TUN_FLAGS`]).
     TunFlags 104 "TUN_FLAGS" ["tun_flags"] 16/2 mask set nx tun_flags 267 [];
     /// The Geneve option of this number in the switch's map of options.
@@ -584,6 +607,11 @@ impl FieldId {
         &FIELDS[self as usize]
     }
 
+    /// Whether an experimenter's id follows its header, so that formats with room for four octets cannot name it.
+    pub fn has_long_header(self) -> bool {
+        self.info().class == OXM_CLASS_NICIRA
+    }
+
     /// Whether it is one of the sixteen registers.
     pub fn is_register(self) -> bool {
         (FieldId::Reg0..=FieldId::Reg15).contains(&self)
@@ -674,7 +702,7 @@ impl FieldId {
             .iter()
             .find(|info| {
                 info.name.eq_ignore_ascii_case(name)
-                    || info.name[7..].eq_ignore_ascii_case(name)
+                    || info.short_name().eq_ignore_ascii_case(name)
                     || info.ofctl.iter().any(|n| n.eq_ignore_ascii_case(name))
             })
             .map(|info| info.id)
@@ -725,7 +753,7 @@ impl FieldSet {
 impl fmt::Display for FieldId {
     /// Writes the specification's short name in lower case, e.g. `eth_dst`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.info().name[7..].chars().try_for_each(|c| write!(f, "{}", c.to_ascii_lowercase()))
+        self.info().short_name().chars().try_for_each(|c| write!(f, "{}", c.to_ascii_lowercase()))
     }
 }
 
@@ -763,7 +791,11 @@ impl OxmHeader {
 
     /// The experimenter whose id follows the header, if one does.
     pub fn experimenter(self) -> Option<u32> {
-        (self.class() == OXM_CLASS_EXPERIMENTER).then_some(ONF)
+        match self.class() {
+            OXM_CLASS_EXPERIMENTER => Some(ONF),
+            OXM_CLASS_NICIRA => Some(NICIRA),
+            _ => None,
+        }
     }
 
     /// OXM class.
@@ -798,7 +830,7 @@ mod tests {
 
     #[test]
     fn table_is_in_order_and_consistent() {
-        assert_eq!(FIELDS.len(), 165);
+        assert_eq!(FIELDS.len(), 169);
         for (i, info) in FIELDS.iter().enumerate() {
             assert_eq!(info.id as usize, i);
             assert!(i >= 40 || info.number as usize == i);

@@ -70,8 +70,8 @@ pub use group::{
 pub use ids::{Age, BufferId, GroupId, MacAddr, MeterId, PortNo, QueueId, TableId, Xid};
 pub use kept::keep_v10;
 pub use message::{
-    Experimenter, ForwardedRequest, Hello, Message, Nicira, RequestForward, TlvMapping,
-    TlvTableCommand, TlvTableMod, TlvTableReply,
+    CtFlush, CtTuple, Experimenter, ForwardedRequest, Hello, Message, Nicira, RequestForward,
+    TlvMapping, TlvTableCommand, TlvTableMod, TlvTableReply,
 };
 pub use meter::{
     Band, BandKind, BandStats, MeterConfig, MeterFeatures, MeterFlags, MeterMod, MeterModCommand,

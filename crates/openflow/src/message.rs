@@ -15,6 +15,7 @@ use crate::switch::{
 };
 use crate::table::{TableMod, TableStatus};
 use crate::version::VersionSet;
+use std::net::IpAddr;
 
 /// A message without its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,6 +176,8 @@ pub enum Nicira {
     ControllerId(u16),
     /// `NXT_CT_FLUSH_ZONE`: forgets the connections of this zone.
     FlushZone(u16),
+    /// `NXT_CT_FLUSH`: forgets the connections that agree with all that it says.
+    CtFlush(Box<CtFlush>),
     /// `NXT_FLOW_MONITOR_CANCEL`: ends the flow monitor of this number.
     MonitorCancel(u32),
     /// `NXT_FLOW_MONITOR_PAUSED`: no flow updates until what waits has been taken.
@@ -187,6 +190,42 @@ pub enum Nicira {
     TlvTableRequest,
     /// `NXT_TLV_TABLE_REPLY`: tells it.
     TlvTableReply(TlvTableReply),
+}
+
+/// Which connections are to be forgotten (`struct nx_ct_flush`). What is not said chooses nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CtFlush {
+    /// Their zone.
+    pub zone: Option<u16>,
+    /// Their IP protocol; 0 for any.
+    pub protocol: u8,
+    /// The direction of the opener.
+    pub original: CtTuple,
+    /// The other direction.
+    pub reply: CtTuple,
+    /// `ct_mark` and its mask.
+    pub mark: (u32, u32),
+    /// `ct_label` and its mask.
+    pub labels: (u128, u128),
+}
+
+/// Addresses and ports of one direction of a connection; none and 0 for any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CtTuple {
+    /// From this address.
+    pub src: Option<IpAddr>,
+    /// To this one.
+    pub dst: Option<IpAddr>,
+    /// From this port.
+    pub src_port: u16,
+    /// To this one.
+    pub dst_port: u16,
+    /// ICMP's identifier.
+    pub icmp_id: u16,
+    /// ICMP's type.
+    pub icmp_type: u8,
+    /// ICMP's code.
+    pub icmp_code: u8,
 }
 
 /// A Geneve option that has a field (`struct nx_tlv_map`).

@@ -71,6 +71,7 @@ mod record;
 mod request;
 mod room;
 pub mod sctp;
+mod select;
 mod sight;
 mod state;
 pub mod tcp;
@@ -95,6 +96,7 @@ use parse::Subject;
 use pending::Pending;
 use record::{Extensions, Flags, NONE, Record, Rest};
 pub use request::{Connection, Counters, Memory, Nat, Outcome, Request};
+pub use select::{Ends, Selection};
 use sight::Sight;
 pub use state::{Apart, CtState, Direction, Drop};
 use time::{TICK_SHIFT, far, ticks};
@@ -345,10 +347,19 @@ impl Tracker {
 
     /// Removes all connections of a zone, or of all; says how many. Not bounded: for the control side.
     pub fn flush(&mut self, zone: Option<u16>) -> usize {
+        self.flush_selected(&Selection::zone(zone))
+    }
+
+    /// Removes those that are chosen, likewise.
+    pub fn flush_selected(&mut self, chosen: &Selection) -> usize {
         let before = self.live;
         for at in 0..self.records.len() as u32 {
             let record = &self.records[at as usize];
-            if record.flags().has(Flags::LIVE) && zone.is_none_or(|zone| record.zone == zone) {
+            let goes = record.flags().has(Flags::LIVE)
+                && chosen.zone.is_none_or(|zone| record.zone == zone)
+                // What is shown of a deadline that is over says no less of the rest.
+                && (chosen.is_zone_only() || chosen.takes(&self.show(at, 0)));
+            if goes {
                 self.counters.connections_closed += 1;
                 self.remove(at);
             }

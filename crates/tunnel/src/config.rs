@@ -57,7 +57,7 @@ impl Kind {
 
     /// The options that it knows.
     pub fn options(self) -> impl Iterator<Item = &'static str> {
-        const COMMON: [&str; 10] = [
+        const COMMON: [&str; 11] = [
             "remote_ip",
             "local_ip",
             "key",
@@ -66,6 +66,7 @@ impl Kind {
             "tos",
             "ttl",
             "df_default",
+            "reassemble",
             "egress_pkt_mark",
             "packet_type",
         ];
@@ -128,6 +129,8 @@ pub struct Config {
     pub ttl: Inherit,
     /// Outer IPv4 packets must not be fragmented.
     pub df_default: bool,
+    /// Outer packets that come in fragments are put together; else they are refused.
+    pub reassemble: bool,
     /// By which routes are chosen.
     pub egress_pkt_mark: u32,
     /// VXLAN's group policy.
@@ -360,6 +363,7 @@ impl Config {
                 .inherit("ttl", "a number from 1 to 255", |n| (1..256).contains(&n))?
                 .unwrap_or(Inherit::Fixed(TTL)),
             df_default: from.switch("df_default", true)?,
+            reassemble: from.switch("reassemble", false)?,
             egress_pkt_mark: from.read("egress_pkt_mark", wanted_mark, mark)?.unwrap_or(0),
             gbp: gbp.is_some(),
             erspan_ver: version.unwrap_or(Given::Fixed(1)),
@@ -443,6 +447,9 @@ impl fmt::Display for Config {
         }
         if !self.df_default {
             f.write_str(",df_default=false")?;
+        }
+        if self.reassemble {
+            f.write_str(",reassemble=true")?;
         }
         if self.egress_pkt_mark != 0 {
             write!(f, ",egress_pkt_mark={}", self.egress_pkt_mark)?;

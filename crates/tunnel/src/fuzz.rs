@@ -4,12 +4,15 @@
 //! of what is taken, the inner frame is sent again by a port whose values are those of the flow, and read as the same. Inner
 //! frames are joined with others that follow them, and cut again into the same octets.
 
+use std::time::Instant;
+
 use contract::tunnel::OptionMap;
 use port::{Frame, Pool, gro::Gro, gso};
 use wire::IpProtocol;
 use wire::layers::Layers;
 
 use crate::config::{Config, Kind};
+use crate::fragments::{Fragment, Fragments, PACKETS_MAX};
 use crate::headers::{HEADERS_MAX, Outgoing, Packet, Path};
 use crate::inner::decapsulate;
 use crate::parse::{Received, concerns};
@@ -45,8 +48,32 @@ pub fn tunnel(data: &[u8]) {
         {
             assert_eq!(Config::parse(*kind, &config.to_string()), Ok(config), "{text:?}");
         }
+    } else if first & 7 == 7 {
+        fragments(rest);
     } else {
         packet(rest, first & 8 != 0);
+    }
+}
+
+/// Packets one behind the other, each with its length in front, as fragments. What becomes whole is a packet that says its
+/// own length.
+fn fragments(mut data: &[u8]) {
+    let (mut all, now) = (Fragments::default(), Instant::now());
+    while let Some((len, rest)) = data.split_first() {
+        let (packet, behind) = rest.split_at(rest.len().min(usize::from(*len)));
+        data = behind;
+        let Some(fragment) = Fragment::read(packet) else { continue };
+        let whole = all.add(&fragment, now, &mut |_| {});
+        assert!(all.len() <= PACKETS_MAX);
+        if let Some(whole) = whole {
+            assert!(whole[0] >> 4 != 4 || Fragment::read(&whole).is_none());
+            let said = match whole[0] >> 4 {
+                4 => usize::from(u16::from_be_bytes([whole[2], whole[3]])),
+                _ => 40 + usize::from(u16::from_be_bytes([whole[4], whole[5]])),
+            };
+            assert_eq!(said, whole.len());
+            self::packet(&whole, false);
+        }
     }
 }
 

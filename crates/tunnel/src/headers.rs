@@ -313,7 +313,13 @@ impl Outgoing {
                 room[15] = tos;
                 put16(room, 16, len);
                 if !self.config.df_default {
-                    put16(room, 18, self.identification.fetch_add(1, Ordering::Relaxed));
+                    let next = || self.identification.fetch_add(1, Ordering::Relaxed);
+                    // The kernel would put one of its own in place of 0, in each fragment.
+                    let id = match next() {
+                        0 => next(),
+                        id => id,
+                    };
+                    put16(room, 18, id);
                 }
                 room[22] = ttl;
                 room[26..30].copy_from_slice(&source.octets());

@@ -24,6 +24,8 @@ const OUT_KEY: (&str, &str) = ("out_key=N|flow", "that of what goes out");
 const TOS: (&str, &str) = ("tos=N|inherit", "the outer TOS; `inherit`: that of the inner packet");
 const TTL: (&str, &str) = ("ttl=N|inherit", "the outer TTL, else 64");
 const DF: (&str, &str) = ("df_default=false", "outer packets may be fragmented");
+const REASSEMBLE: (&str, &str) =
+    ("reassemble=true", "outer packets that come in fragments are put together, not refused");
 const MARK: (&str, &str) =
     ("egress_pkt_mark=N", "the mark by which the kernel routes outer packets");
 const CSUM: (&str, &str) =
@@ -39,7 +41,7 @@ const LIKE_BUT_CSUM: (&str, &str) =
 /// `geneve:remote_ip=...`
 pub static GENEVE: Kind = Kind {
     form: "geneve:OPTION=VALUE[,...]",
-    options: &[REMOTE, LOCAL, KEY, IN_KEY, OUT_KEY, PORT, CSUM, TOS, TTL, DF, MARK],
+    options: &[REMOTE, LOCAL, KEY, IN_KEY, OUT_KEY, PORT, CSUM, TOS, TTL, DF, REASSEMBLE, MARK],
     about: "a Geneve tunnel",
     use_for: USE_FOR,
     must_be_named: Some("NAME=geneve:remote_ip=ADDRESS"),

@@ -16,6 +16,7 @@
 
 pub mod config;
 pub mod descriptor;
+pub mod fragments;
 pub mod headers;
 pub mod hub;
 pub mod inner;

@@ -66,6 +66,8 @@ reasons! {
     NoDevice = "no_device", "The underlay's device is not a port here, and the kernel's sockets are not open.";
     PortDown = "port_down", "The tunnel port was down.";
     WatchQueue = "watch_queue", "More BFD packets came than its session had read.";
+    FragmentsWrong = "fragments_wrong", "Fragments of an outer packet overlap or contradict one another.";
+    FragmentsLate = "fragments_late", "Not all fragments of an outer packet came in 30 seconds, or it made room for others.";
     KernelSocket = "kernel_socket", "The kernel refused the packet.";
 }
 

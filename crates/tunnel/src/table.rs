@@ -24,11 +24,13 @@ pub struct Table<V> {
     shapes: u16,
     udp: HashMap<u16, Kind, FixedState>,
     has_gre: bool,
+    reassembles: bool,
 }
 
 impl<V> Default for Table<V> {
     fn default() -> Table<V> {
-        Table { ports: HashMap::default(), shapes: 0, udp: HashMap::default(), has_gre: false }
+        let (ports, udp) = (HashMap::default(), HashMap::default());
+        Table { ports, shapes: 0, udp, has_gre: false, reassembles: false }
     }
 }
 
@@ -127,6 +129,7 @@ impl<V> Table<V> {
                 kind => return Err(Conflict::UdpPort { port: config.dst_port, kind }),
             }
         }
+        self.reassembles |= config.reassemble;
         self.shapes |= 1 << key.shape();
         self.ports.insert(key, value);
         Ok(())
@@ -148,6 +151,11 @@ impl<V> Table<V> {
     /// Whether there are no ports.
     pub fn is_empty(&self) -> bool {
         self.ports.is_empty()
+    }
+
+    /// Whether a port takes outer packets that come in fragments.
+    pub fn reassembles(&self) -> bool {
+        self.reassembles
     }
 
     /// Whether there are ports of GRE or ERSPAN.

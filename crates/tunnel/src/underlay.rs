@@ -47,7 +47,7 @@ pub trait Underlay: Send + Sync {
     }
 }
 
-/// Packets by the kernel: it routes them, finds neighbours, and makes fragments.
+/// Packets by the kernel: it routes them and finds neighbours. It takes none that is longer than the MTU.
 pub trait Sockets: Send + Sync {
     /// Sends an IP packet, routed by this mark if it is not 0. Never blocks.
     fn send(&self, packet: &[u8], mark: u32) -> io::Result<()>;

@@ -4,7 +4,7 @@
 
 use crate::desired::bridge::BridgeSettings;
 use crate::desired::controller::ControllerSettings;
-use crate::desired::datapath::Policies;
+use crate::desired::datapath::{Policies, ZoneLimits};
 use crate::desired::interface::InterfaceSettings;
 use crate::desired::mirror::MirrorSettings;
 use crate::desired::port::PortSettings;
@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 pub struct Actual {
     /// Timeouts of connections by zone.
     pub timeouts: Policies,
+    /// Limits on connections by zone.
+    pub zone_limits: ZoneLimits,
     /// Those that are there.
     pub bridges: BTreeMap<String, ActualBridge>,
 }

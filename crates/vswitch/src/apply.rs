@@ -23,6 +23,10 @@ fn one(switch: &dyn Switch, actual: &mut Actual, step: Step, refusals: &mut Refu
             switch.set_timeouts(&policies);
             actual.timeouts = policies;
         }
+        Step::ZoneLimits(limits) => {
+            switch.set_zone_limits(&limits);
+            actual.zone_limits = limits;
+        }
         Step::AddBridge(settings) => match switch.add_bridge(&settings) {
             Ok(()) => {
                 let bridge = ActualBridge { settings: settings.clone(), ..Default::default() };
@@ -56,7 +60,11 @@ fn within(switch: &dyn Switch, actual: &mut Actual, step: Step, refusals: &mut R
         | Step::PreparePort(bridge, _)
         | Step::SetPort(bridge, _)
         | Step::Controllers(bridge, _) => bridge.clone(),
-        Step::Timeouts(_) | Step::AddBridge(_) | Step::SetBridge(_) | Step::RemoveBridge(_) => {
+        Step::Timeouts(_)
+        | Step::ZoneLimits(_)
+        | Step::AddBridge(_)
+        | Step::SetBridge(_)
+        | Step::RemoveBridge(_) => {
             return;
         }
     };
@@ -109,7 +117,11 @@ fn within(switch: &dyn Switch, actual: &mut Actual, step: Step, refusals: &mut R
             Ok(()) => bridge.controllers = controllers,
             Err(why) => drop(refusals.bridges.insert(name, why)),
         },
-        Step::Timeouts(_) | Step::AddBridge(_) | Step::SetBridge(_) | Step::RemoveBridge(_) => {}
+        Step::Timeouts(_)
+        | Step::ZoneLimits(_)
+        | Step::AddBridge(_)
+        | Step::SetBridge(_)
+        | Step::RemoveBridge(_) => {}
     }
 }
 

@@ -8,7 +8,7 @@
 use crate::actual::{Actual, ActualBridge};
 use crate::desired::bridge::{Bridge, BridgeSettings};
 use crate::desired::controller::ControllerSettings;
-use crate::desired::datapath::Policies;
+use crate::desired::datapath::{Policies, ZoneLimits};
 use crate::desired::interface::{Interface, InterfaceSettings};
 use crate::desired::mirror::MirrorSettings;
 use crate::desired::port::{PortSettings, Vlan};
@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Step {
     /// Timeouts of connections by zone.
     Timeouts(Policies),
+    /// Limits on connections by zone.
+    ZoneLimits(ZoneLimits),
     /// Mirrors and controllers of a bridge change; first, if some of them go.
     Mirrors(String, Vec<MirrorSettings>),
     /// An interface goes.
@@ -102,6 +104,10 @@ pub fn steps(desired: &Desired, actual: &Actual) -> Vec<Step> {
     let timeouts = desired.timeouts();
     if timeouts != actual.timeouts {
         steps.push(Step::Timeouts(timeouts));
+    }
+    let limits = desired.zone_limits();
+    if limits != actual.zone_limits {
+        steps.push(Step::ZoneLimits(limits));
     }
     let wanted = |bridge: &&Bridge| bridge.notes.refused().is_none();
     let mut pairs: Vec<Pair<'_>> =

@@ -2,7 +2,7 @@
 
 use crate::desired::bridge::BridgeSettings;
 use crate::desired::controller::ControllerSettings;
-use crate::desired::datapath::Policies;
+use crate::desired::datapath::{Policies, ZoneLimits};
 use crate::desired::interface::InterfaceSettings;
 use crate::desired::mirror::MirrorSettings;
 use crate::desired::port::PortSettings;
@@ -51,6 +51,8 @@ pub struct Held {
     pub limits: Limits,
     /// Timeouts of connections by zone.
     pub timeouts: Policies,
+    /// Limits on connections by zone, of the database.
+    pub zone_limits: ZoneLimits,
 }
 
 /// The switch.
@@ -104,6 +106,12 @@ impl Switch for Fake {
         let mut held = self.held();
         held.calls.push("set timeouts".to_owned());
         held.timeouts = policies.clone();
+    }
+
+    fn set_zone_limits(&self, limits: &ZoneLimits) {
+        let mut held = self.held();
+        held.calls.push("set zone limits".to_owned());
+        held.zone_limits = limits.clone();
     }
 
     fn add_bridge(&self, bridge: &BridgeSettings) -> Result<(), String> {
@@ -353,8 +361,8 @@ impl Connections for Fake {
         vec![format!("tcp,zone={}", zone.unwrap_or(0))]
     }
 
-    fn flush(&self, zone: Option<u16>) -> Result<(), String> {
-        self.held().calls.push(format!("flush connections {zone:?}"));
+    fn flush(&self, words: &[&str]) -> Result<(), String> {
+        self.held().calls.push(format!("flush connections {words:?}"));
         Ok(())
     }
 
@@ -377,8 +385,12 @@ impl Connections for Fake {
         Ok(())
     }
 
-    fn clear_limits(&self, zones: &[u16]) -> Result<(), String> {
-        self.held().limits.zones.retain(|(zone, ..)| !zones.contains(zone));
+    fn clear_limits(&self, default: bool, zones: &[u16]) -> Result<(), String> {
+        let mut held = self.held();
+        if default {
+            held.limits.default = 0;
+        }
+        held.limits.zones.retain(|(zone, ..)| !zones.contains(zone));
         Ok(())
     }
 }

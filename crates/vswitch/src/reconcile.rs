@@ -390,6 +390,7 @@ fn touched(steps: &[Step]) -> Vec<(String, Option<String>)> {
         }
         Step::SetInterface(bridge, settings) => Some((bridge.clone(), Some(settings.name.clone()))),
         Step::Timeouts(..)
+        | Step::ZoneLimits(..)
         | Step::Mirrors(..)
         | Step::RemovePort(..)
         | Step::PreparePort(..)

@@ -7,7 +7,7 @@
 pub use crate::address::{LOCAL, Mac};
 use crate::desired::bridge::BridgeSettings;
 use crate::desired::controller::ControllerSettings;
-use crate::desired::datapath::Policies;
+use crate::desired::datapath::{Policies, ZoneLimits};
 use crate::desired::interface::InterfaceSettings;
 use crate::desired::mirror::MirrorSettings;
 use crate::desired::port::PortSettings;
@@ -25,6 +25,9 @@ pub trait Switch: Send + Sync {
 
     /// Timeouts of connections by zone, of keys that it does not lack. Other zones have the usual ones.
     fn set_timeouts(&self, policies: &Policies);
+    /// Limits on connections that the database sets, in place of those that it set before. While there are some, `dpctl`
+    /// changes none.
+    fn set_zone_limits(&self, limits: &ZoneLimits);
     /// A bridge comes, without ports.
     fn add_bridge(&self, bridge: &BridgeSettings) -> Result<(), String>;
     /// A bridge changes.
@@ -113,8 +116,8 @@ pub trait Switch: Send + Sync {
 pub trait Connections {
     /// A line each.
     fn lines(&self, zone: Option<u16>) -> Vec<String>;
-    /// Forgets them.
-    fn flush(&self, zone: Option<u16>) -> Result<(), String>;
+    /// Forgets those that the words choose, as `dpctl/flush-conntrack` has them.
+    fn flush(&self, words: &[&str]) -> Result<(), String>;
     /// How many there are by protocol.
     fn by_protocol(&self, zone: Option<u16>) -> BTreeMap<String, u64>;
     /// So many are kept at most.
@@ -123,8 +126,8 @@ pub trait Connections {
     fn limits(&self) -> Result<Limits, String>;
     /// Sets limits.
     fn set_limits(&self, default: Option<u32>, zones: &[(u16, u32)]) -> Result<(), String>;
-    /// Zones have the default limit again.
-    fn clear_limits(&self, zones: &[u16]) -> Result<(), String>;
+    /// Zones have the default limit again, and the default is none if it is named.
+    fn clear_limits(&self, default: bool, zones: &[u16]) -> Result<(), String>;
 }
 
 /// Limits on connections.

@@ -3,11 +3,10 @@
 use crate::protocol::Reply;
 use crate::verb::{At, Change, Verb};
 use serde::{Deserialize, Serialize};
-use service::conntrack::{Connection, Role, Tuple};
+use service::conntrack::{Connection, Tuple};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use wire::icmpv4;
 
 /// The question.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -159,21 +158,12 @@ fn side(tuple: &Tuple) -> Side {
         false => Ipv4Addr::from(bits as u32).to_string(),
     };
     let side = Side { src: address(tuple.src), dst: address(tuple.dst), ..Side::default() };
-    let (src_port, dst_port) = (tuple.src_port, tuple.dst_port);
-    // The tracker keeps type and code of the request, for both directions.
-    let (icmp_id, message, answers) = match tuple.role {
-        Role::Request => (src_port, dst_port, false),
-        Role::Reply => (dst_port, src_port, true),
-        Role::Any => return Side { src_port: Some(src_port), dst_port: Some(dst_port), ..side },
-    };
-    let [asked, code] = message.to_be_bytes();
-    let kind = match (answers, tuple.v6, asked) {
-        (false, ..) => asked,
-        (true, false, icmpv4::ECHO_REQUEST) => icmpv4::ECHO_REPLY,
-        // Of all others the answer comes next.
-        (true, ..) => asked.wrapping_add(1),
-    };
-    Side { icmp_id: Some(icmp_id), icmp_type: Some(kind), icmp_code: Some(code), ..side }
+    match tuple.message() {
+        Some((id, kind, code)) => {
+            Side { icmp_id: Some(id), icmp_type: Some(kind), icmp_code: Some(code), ..side }
+        }
+        None => Side { src_port: Some(tuple.src_port), dst_port: Some(tuple.dst_port), ..side },
+    }
 }
 
 fn protocol(number: u8) -> String {
@@ -235,6 +225,7 @@ fn print(known: &Known) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+    use service::conntrack::Role;
 
     #[test]
     fn connections_are_shown_line_by_line() {

@@ -24,7 +24,7 @@ use port::{Csum, Mark};
 use service::conntrack::image::{Image, Restored, Writer};
 use service::conntrack::{
     Alg, Apart, Config, Connection, Counters, CtState, Drop, Memory, Nat, Outcome, Request,
-    Tracker, Tuple, ZoneLimits, ZoneTimeouts,
+    Selection, Tracker, Tuple, ZoneLimits, ZoneTimeouts,
 };
 use service::nat::{Pool, PoolId, Ports, Rule};
 use service::packet::{Carries, Checksum, Packet};
@@ -119,6 +119,11 @@ impl Connections {
     /// Removes the connections of a zone, or all; says how many. Packets wait meanwhile.
     pub fn flush(&self, zone: Option<u16>) -> usize {
         self.lock().tracker.flush(zone)
+    }
+
+    /// Removes the connections that are chosen; says how many. Packets wait meanwhile.
+    pub fn flush_selected(&self, chosen: &Selection) -> usize {
+        self.lock().tracker.flush_selected(chosen)
     }
 
     /// Writes an [image](service::conntrack::image) of all connections, in slices between which packets go on;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use switch::ports::NUMBER_LOCAL;
 use vswitch::desired::bridge::{BridgeSettings, STATIONS_MAX};
 use vswitch::desired::controller::ControllerSettings;
-use vswitch::desired::datapath::Policies;
+use vswitch::desired::datapath::{Policies, ZoneLimits};
 use vswitch::desired::interface::InterfaceSettings;
 use vswitch::desired::mirror::MirrorSettings;
 use vswitch::desired::port::PortSettings;
@@ -227,7 +227,25 @@ impl Switch for Below {
             ("ct_mark", "true"),
             ("ct_label", "true"),
             ("ct_state_nat", "true"),
+            ("ct_orig_tuple", "true"),
+            ("ct_orig_tuple6", "true"),
+            ("ct_clear", "true"),
             ("ct_timeout", "true"),
+            ("ct_zero_snat", "true"),
+            ("ct_flush", "true"),
+            // Of connections that come and go nobody is told.
+            ("ct_eventmask", "false"),
+            ("clone", "true"),
+            // `output` to a port sends whole frames.
+            ("trunc", "false"),
+            ("check_pkt_len", "true"),
+            ("masked_set_action", "true"),
+            ("tnl_push_pop", "true"),
+            // `dp_hash` by both directions of a connection alike.
+            ("max_hash_alg", "1"),
+            ("nd_ext", "false"),
+            ("add_mpls", "false"),
+            ("psample", "false"),
             ("lb_output_action", "false"),
         ];
         all.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect()
@@ -235,6 +253,10 @@ impl Switch for Below {
 
     fn set_timeouts(&self, policies: &Policies) {
         self.trackers.set_timeouts(policies);
+    }
+
+    fn set_zone_limits(&self, limits: &ZoneLimits) {
+        self.trackers.set_database_limits(limits);
     }
 
     fn add_bridge(&self, bridge: &BridgeSettings) -> Result<(), String> {

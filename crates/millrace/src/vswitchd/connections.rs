@@ -1,11 +1,11 @@
 //! The connection trackers of all bridges, as `dpctl` asks for them.
 
 use control::bridges::{Bridge, Bridges};
-use service::conntrack::{Connection, Timeouts, Tuple, ZoneLimits, ZoneTimeouts};
+use service::conntrack::{Connection, Selection, Timeouts, Tuple, ZoneLimits, ZoneTimeouts};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
-use vswitch::desired::datapath::{Policies, Policy};
+use vswitch::desired::datapath::{Policies, Policy, ZoneLimits as DatabaseLimits};
 use vswitch::switch::{Connections, Limits};
 
 /// So many lines are told of each bridge at most.
@@ -14,8 +14,39 @@ const LINES_MAX: usize = 100_000;
 /// The trackers, with limits and timeouts of zones, which are the same in each.
 pub(super) struct Trackers {
     bridges: Bridges,
-    limits: Mutex<ZoneLimits>,
+    limits: Mutex<Held>,
     timeouts: Mutex<ZoneTimeouts>,
+}
+
+/// Limits in force, and those of them that the database has set.
+#[derive(Default)]
+struct Held {
+    limits: ZoneLimits,
+    database: DatabaseLimits,
+}
+
+impl Held {
+    /// Those of the database take the place of those that it set before.
+    fn set(&mut self, database: DatabaseLimits) {
+        let was = std::mem::replace(&mut self.database, database);
+        self.limits.zones.retain(|zone, _| !was.zones.contains_key(zone));
+        self.limits.zones.extend(&self.database.zones);
+        match (self.database.default, was.default) {
+            (Some(limit), _) => self.limits.default = limit,
+            (None, Some(_)) => self.limits.default = 0,
+            (None, None) => {}
+        }
+    }
+
+    /// A command may change limits.
+    fn check(&self, instead: &str) -> Result<(), String> {
+        match self.database.is_empty() {
+            true => Ok(()),
+            false => Err(format!(
+                "the zone limits are set via database, use 'ovs-vsctl {instead} <...>' instead."
+            )),
+        }
+    }
 }
 
 /// A timeout by the database's name.
@@ -60,16 +91,26 @@ impl Trackers {
     }
 
     fn held(&self) -> ZoneLimits {
-        self.limits.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner).limits.clone()
     }
 
-    fn change(&self, change: impl FnOnce(&mut ZoneLimits)) {
+    fn change(&self, change: impl FnOnce(&mut Held) -> Result<(), String>) -> Result<(), String> {
         let limits = {
             let mut held = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
-            change(&mut held);
-            held.clone()
+            change(&mut held)?;
+            held.limits.clone()
         };
         self.bridges.all().iter().for_each(|bridge| limit(bridge, &limits));
+        Ok(())
+    }
+
+    /// What the database says of limits.
+    pub(super) fn set_database_limits(&self, limits: &DatabaseLimits) {
+        let done = self.change(|held| {
+            held.set(limits.clone());
+            Ok(())
+        });
+        debug_assert!(done.is_ok(), "the database may set limits");
     }
 
     /// A bridge that has come has the limits of the others.
@@ -129,7 +170,10 @@ fn side(tuple: &Tuple) -> String {
         false => Ipv4Addr::from(bits as u32).to_string(),
     };
     let (src, dst) = (address(tuple.src), address(tuple.dst));
-    format!("src={src},dst={dst},sport={},dport={}", tuple.src_port, tuple.dst_port)
+    match tuple.message() {
+        Some((id, kind, code)) => format!("src={src},dst={dst},id={id},type={kind},code={code}"),
+        None => format!("src={src},dst={dst},sport={},dport={}", tuple.src_port, tuple.dst_port),
+    }
 }
 
 fn protocol(number: u8) -> String {
@@ -148,16 +192,27 @@ impl Connections for Trackers {
         let line = |connection: Connection| {
             let of = protocol(connection.original.protocol.0);
             let (original, reply) = (side(&connection.original), side(&connection.reply));
+            let mut line = format!("{of},orig=({original}),reply=({reply})");
+            // Of 0 nothing is said.
             let zone = connection.original.zone;
-            format!("{of},orig=({original}),reply=({reply}),zone={zone},mark={}", connection.mark)
+            for (name, number) in [("zone", zone.into()), ("mark", connection.mark)] {
+                if number != 0 {
+                    line += &format!(",{name}={number}");
+                }
+            }
+            if connection.label != 0 {
+                line += &format!(",labels={:#x}", connection.label);
+            }
+            line
         };
         self.each(zone).into_iter().map(line).collect()
     }
 
-    fn flush(&self, zone: Option<u16>) -> Result<(), String> {
+    fn flush(&self, words: &[&str]) -> Result<(), String> {
+        let chosen = Selection::parse(words)?;
         for bridge in self.bridges.all() {
             if let Some(connections) = bridge.switch().services().connections() {
-                connections.flush(zone);
+                connections.flush_selected(&chosen);
             }
         }
         Ok(())
@@ -193,22 +248,44 @@ impl Connections for Trackers {
     }
 
     fn set_limits(&self, default: Option<u32>, zones: &[(u16, u32)]) -> Result<(), String> {
-        self.change(|limits| {
+        self.change(|held| {
+            held.check("set-zone-limit")?;
+            let limits = &mut held.limits;
             limits.default = default.unwrap_or(limits.default);
             limits.zones.extend(zones.iter().copied());
-        });
-        Ok(())
+            Ok(())
+        })
     }
 
-    fn clear_limits(&self, zones: &[u16]) -> Result<(), String> {
-        self.change(|limits| limits.zones.retain(|zone, _| !zones.contains(zone)));
-        Ok(())
+    fn clear_limits(&self, default: bool, zones: &[u16]) -> Result<(), String> {
+        self.change(|held| {
+            held.check("del-zone-limit")?;
+            if default {
+                held.limits.default = 0;
+            }
+            held.limits.zones.retain(|zone, _| !zones.contains(zone));
+            Ok(())
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_of_the_database_take_the_place_of_those_that_it_set_before() {
+        let limits = ZoneLimits { default: 3, zones: [(1, 10), (2, 20)].into() };
+        let mut held = Held { limits, ..Held::default() };
+        held.set(DatabaseLimits { default: None, zones: [(2, 5), (4, 0)].into() });
+        assert_eq!(held.limits, ZoneLimits { default: 3, zones: [(1, 10), (2, 5), (4, 0)].into() });
+        assert!(held.check("set-zone-limit").is_err_and(|why| why.contains("set-zone-limit <")));
+        held.set(DatabaseLimits { default: Some(7), zones: [(4, 6)].into() });
+        assert_eq!(held.limits, ZoneLimits { default: 7, zones: [(1, 10), (4, 6)].into() });
+        held.set(DatabaseLimits::default());
+        assert_eq!(held.limits, ZoneLimits { default: 0, zones: [(1, 10)].into() });
+        assert_eq!(held.check("del-zone-limit"), Ok(()));
+    }
 
     #[test]
     fn a_timeout_is_there_or_it_is_told_why_not() {

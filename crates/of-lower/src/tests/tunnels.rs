@@ -45,6 +45,10 @@ fn fields() -> Match {
         .with(F::TunFlags, 1)
         .with(F::TunGbpId, 0x1234)
         .with(F::TunGbpFlags, 0x48)
+        .with(F::TunErspanVer, 2)
+        .with(F::TunErspanIdx, 0xa_bcde)
+        .with(F::TunErspanDir, 1)
+        .with(F::TunErspanHwid, 0x2a)
         .with(F::TunMetadata0, 0x0001_0002)
         .with(F::TunMetadata9, 0x1111_2222_3333_4444_5555_6666)
 }

@@ -51,8 +51,9 @@ pub(crate) fn start(b: &mut Builder, h: &Headers, start: ParserStateId, frame: P
         assign(h.in_port_changed, Expr::int(descriptor::IN_PORT.into(), 32)),
         assign(t.present, Expr::Field(t.present_at[0])),
     ];
-    for (at, (_, id)) in t.fields.iter().zip(FIELDS) {
-        ops.extend(h.meta_of(id).map(|meta| assign(meta, Expr::Field(at[0]))));
+    for (at, (name, id)) in t.fields.iter().zip(FIELDS) {
+        let value = resized(Expr::Field(at[0]), width(name), id.info().bits);
+        ops.extend(h.meta_of(id).map(|meta| assign(meta, value)));
     }
     let of_option = |option: &OptionField| assign(option.meta, Expr::Field(option.at[0]).cast(128));
     ops.extend(t.options.iter().map(of_option));
@@ -82,8 +83,9 @@ pub(crate) fn output(h: &Headers, to: Expr) -> Vec<Op> {
         set(t.number[1], Expr::int(t.map.number.into(), 16)),
         set(t.present_at[1], Expr::meta(t.present)),
     ];
-    for (at, (_, id)) in t.fields.iter().zip(FIELDS) {
-        then.extend(h.meta_of(id).map(|meta| set(at[1], Expr::meta(meta))));
+    for (at, (name, id)) in t.fields.iter().zip(FIELDS) {
+        let value = |meta| resized(Expr::meta(meta), id.info().bits, width(name));
+        then.extend(h.meta_of(id).map(|meta| set(at[1], value(meta))));
     }
     let of_option =
         |option: &OptionField| set(option.at[1], Expr::meta(option.meta).cast(option.bits));
@@ -92,6 +94,16 @@ pub(crate) fn output(h: &Headers, to: Expr) -> Vec<Op> {
     then.push(Op::SetInvalid(header));
     let or_else = vec![Op::Output { port: to.clone() }];
     vec![asks(t, to), Op::If { condition: Expr::meta(t.to), then, or_else }]
+}
+
+/// Bits of a descriptor's field, which are whole octets.
+fn width(name: &str) -> u32 {
+    let found = descriptor::FIELDS.iter().find(|(known, _)| *known == name);
+    found.map_or(0, |(_, bits)| *bits)
+}
+
+fn resized(value: Expr, from: u32, to: u32) -> Expr {
+    if from == to { value } else { value.cast(to) }
 }
 
 fn asks(t: &TunnelHeaders, port: Expr) -> Op {

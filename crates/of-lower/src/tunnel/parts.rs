@@ -8,12 +8,16 @@ use openflow::FieldId;
 use std::sync::Arc;
 
 /// Fields of a descriptor that are match fields.
-pub(super) const FIELDS: [(&str, FieldId); 8] = {
+pub(super) const FIELDS: [(&str, FieldId); 12] = {
     use FieldId::*;
     [
         ("flags", TunFlags),
         ("gbp_id", TunGbpId),
         ("gbp_flags", TunGbpFlags),
+        ("erspan_ver", TunErspanVer),
+        ("erspan_dir", TunErspanDir),
+        ("erspan_hwid", TunErspanHwid),
+        ("erspan_idx", TunErspanIdx),
         ("src", TunSrc),
         ("dst", TunDst),
         ("id", TunnelId),

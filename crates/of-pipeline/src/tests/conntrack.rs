@@ -2,7 +2,7 @@
 
 use super::bed::*;
 use openflow::syntax::{Context, parse_flow, print_actions, print_match};
-use openflow::{ErrorCode, FlowMod, Instruction, TableId};
+use openflow::{CtFlush, CtTuple, ErrorCode, FlowMod, Instruction, TableId};
 use service::craft::{Frame, checksums_are_right};
 use std::net::IpAddr;
 use wire::tcp::Flags;
@@ -382,4 +382,33 @@ fn a_zone_s_connections_are_forgotten() {
     assert_eq!((bed.agent.flush_zone(6), bed.agent.flush_zone(7)), (0, 1));
     bed.send(2, &answer);
     bed.silent(1);
+}
+
+#[test]
+fn connections_are_forgotten_by_their_tuples() {
+    let bed = with(&["priority=1,ip actions=ct(commit,zone=7),2"]);
+    let syn = |host| Frame::tcp((v4(host), 1000), (v4(9), 80), Flags::SYN, (1, 0), 0).bytes();
+    for host in 1..=3 {
+        bed.send(1, &syn(host));
+        bed.receive(2);
+    }
+    let tuple = |host, dst_port| CtTuple {
+        src: Some(v4(host)),
+        dst: Some(v4(9)),
+        src_port: 1000,
+        dst_port,
+        ..CtTuple::default()
+    };
+    let flush = |zone, original, reply| {
+        let chosen = CtFlush { zone, protocol: 6, original, reply, ..CtFlush::default() };
+        bed.agent.flush_connections(&chosen)
+    };
+    // A whole tuple without a zone is one of zone 0.
+    assert_eq!(flush(None, tuple(1, 80), CtTuple::default()), 0);
+    assert_eq!(flush(Some(7), tuple(1, 80), CtTuple::default()), 1);
+    assert_eq!(flush(Some(7), tuple(1, 80), CtTuple::default()), 0);
+    let answer = CtTuple { dst: Some(v4(2)), ..CtTuple::default() };
+    assert_eq!(flush(None, CtTuple::default(), answer), 1);
+    assert_eq!(flush(None, tuple(3, 0), CtTuple::default()), 1);
+    assert_eq!(flush(None, CtTuple::default(), CtTuple::default()), 0);
 }

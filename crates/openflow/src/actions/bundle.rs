@@ -3,11 +3,12 @@
 use super::row::{Decoded, FieldUse, Parsed, Row, foreign, head};
 use crate::action::{Action, Subfield};
 use crate::codec::nxm::{bits_of, header_of_bits, place};
+use crate::codec::oxm;
 use crate::codec::reader::Reader;
 use crate::codec::writer::Put;
 use crate::error::ErrorCode;
 use crate::extension::{Bits, BundleAlgorithm, HashFields, PortBundle};
-use crate::field::{FieldId, OxmHeader};
+use crate::field::FieldId;
 use crate::ids::PortNo;
 use crate::syntax::context::Context;
 use crate::syntax::piece::{Piece, Word};
@@ -90,7 +91,7 @@ fn decode(r: &mut Reader<'_>, load: bool) -> Decoded<PortBundle> {
         return Err(bad(r, "bundle's members", count as u32, "1 to 64"));
     }
     let to = if load {
-        let of = bits_of(r, OxmHeader(header), offset, bits)?;
+        let of = bits_of(r, oxm::on_the_wire(header), offset, bits)?;
         if !of.field.info().settable || bits < 16 {
             return Err(bad(r, "bundle_load's place", header, "16 bits or more that can be set"));
         }

@@ -6,6 +6,7 @@ use crate::codec::nxm::{bits_of, header_of_bits};
 use crate::codec::oxm;
 use crate::codec::writer::Put;
 use crate::extension::Bits;
+use crate::field::OxmHeader;
 use crate::syntax::subfield::{print_subfield, settable_bits};
 use crate::testing::parts;
 use crate::version::Version;
@@ -44,7 +45,7 @@ pub(super) static CHECK_PKT_LARGER: Row = Row {
         let (header, offset) = header_of_bits(*to, 1);
         buf.put_u16(*bytes);
         buf.put_u16(offset);
-        buf.put_u32(header);
+        oxm::put_header(buf, OxmHeader(header));
         Ok(())
     }),
     fields: |action, see| {

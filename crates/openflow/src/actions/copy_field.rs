@@ -39,8 +39,8 @@ pub(super) static COPY_FIELD: Row = Row {
         buf.put_u16(*bits);
         buf.put_u16(from.offset);
         buf.put_u16(to.offset);
-        buf.put_u32(header_of(from.field, false).0.0);
-        buf.put_u32(header_of(to.field, false).0.0);
+        oxm::put_header(buf, header_of(from.field, false).0);
+        oxm::put_header(buf, header_of(to.field, false).0);
         Ok(())
     }),
     fields: |action, see| {

@@ -3,11 +3,12 @@
 use super::row::{Decoded, Decoding, FieldUse, Parsed, Parsing, Printing, Row, foreign, head};
 use crate::action::{Action, CopyField, Subfield};
 use crate::codec::nxm::{bits_of, header_of_bits};
+use crate::codec::oxm;
 use crate::codec::reader::Reader;
 use crate::codec::writer::Put;
 use crate::error::ErrorCode;
 use crate::extension::{Bits, Conntrack, Nat, NatRange, NatSide, Zone};
-use crate::field::{FieldId, OxmHeader};
+use crate::field::FieldId;
 use crate::ids::{NICIRA, TableId};
 use crate::syntax::error::{Fault, nearest};
 use crate::syntax::matches::text;
@@ -80,7 +81,7 @@ fn decode(r: &mut Reader<'_>, of: &Decoding) -> Decoded<Conntrack> {
             if count > 16 {
                 return bad(r, "bits of ct's zone", count.into(), "at most 16");
             }
-            Zone::Field(Bits { of: bits_of(r, OxmHeader(header), zone >> 6, count)?, count })
+            Zone::Field(Bits { of: bits_of(r, oxm::on_the_wire(header), zone >> 6, count)?, count })
         }
     };
     let mut nat = None;

@@ -273,6 +273,29 @@ impl Action {
         is_of_v10(row(self))
     }
 
+    /// A field that the action names where its format has room for a header of four octets, and whose header is longer.
+    pub(crate) fn field_without_room(&self) -> Option<FieldId> {
+        let mut found = None;
+        let mut see = |field: FieldId| {
+            if field.has_long_header() {
+                found = Some(field);
+            }
+        };
+        match self {
+            Action::OutputField { .. }
+            | Action::Multipath(_)
+            | Action::Bundle(_)
+            | Action::Learn(_) => self.fields(&mut |_, field| see(field)),
+            Action::Ct(ct) => {
+                if let crate::extension::Zone::Field(bits) = ct.zone {
+                    see(bits.of.field);
+                }
+            }
+            _ => {}
+        }
+        found
+    }
+
     /// Shows the fields that it names, and what it does with each. Of `clone` and `ct`, what they hold is not looked at.
     pub fn fields(&self, see: &mut dyn FnMut(FieldUse, FieldId)) {
         (row(self).fields)(self, see);

@@ -142,7 +142,7 @@ fn put(buf: &mut Vec<u8>, set: &SetField) {
     let (offset, bits) = (mask.trailing_zeros(), mask.count_ones());
     let run = mask != 0 && mask >> offset == u128::MAX >> (128 - bits);
     // VLAN ids and DSCPs lie otherwise in NXM: by OpenFlow's own header.
-    if run && bits <= 64 {
+    if run && bits <= 64 && !field.has_long_header() {
         head(buf, 7);
         buf.put_u16((offset as u16) << 6 | (bits - 1) as u16);
         buf.put_u32(header_of(field, false).0.0);
@@ -153,7 +153,7 @@ fn put(buf: &mut Vec<u8>, set: &SetField) {
         let mask = (mask != field.all_bits()).then_some(mask);
         let usual = header_of(field, mask.is_some());
         let (header, bytes, mask) = fitted(field, (value, mask), usual);
-        buf.put_u32(header.0);
+        oxm::put_header(buf, header);
         buf.put_number(value, bytes);
         if let Some(mask) = mask {
             buf.put_number(mask, bytes);

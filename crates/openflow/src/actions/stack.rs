@@ -7,6 +7,7 @@ use crate::codec::oxm;
 use crate::codec::reader::Reader;
 use crate::codec::writer::Put;
 use crate::extension::Bits;
+use crate::field::OxmHeader;
 use crate::syntax::subfield::{bits, print_subfield, settable_bits};
 use crate::testing::parts;
 use crate::version::Version;
@@ -73,6 +74,6 @@ fn decode(r: &mut Reader<'_>) -> Decoded<Bits> {
 fn put(buf: &mut Vec<u8>, Bits { of, count }: Bits) {
     let (header, offset) = header_of_bits(of, count);
     buf.put_u16(offset);
-    buf.put_u32(header);
+    oxm::put_header(buf, OxmHeader(header));
     buf.put_u16(count);
 }

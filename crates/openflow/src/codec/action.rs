@@ -112,6 +112,11 @@ fn decode_experimenter(version: Version, mut r: Reader<'_>, depth: usize) -> Res
         let row = of_nicira(subtype).ok_or_else(|| absent(&r, subtype))?;
         let decoding = Decoding { version, depth, list: decode_actions_at };
         let action = row.decode(subtype, &mut r, &decoding)?;
+        if let Some(field) = action.field_without_room() {
+            let right = "a field whose header has four octets";
+            let code = ErrorCode::BacBadArgument;
+            return Err(r.bad_field(code, "the field's number", field, field.info().number, right));
+        }
         r.finish()?;
         let Action::Note(note) = &action else { return Ok(action) };
         if let Some(bytes) = note.strip_prefix(own_fields::ACTION) {

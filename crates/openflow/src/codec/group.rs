@@ -6,7 +6,7 @@ use super::action::{decode_actions, encode_actions};
 use super::loss::{Encode, Loss};
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{nxm, property};
+use super::{nxm, oxm, property};
 use crate::error::ErrorCode;
 use crate::field::{FieldId, OxmHeader};
 use crate::group::{
@@ -140,7 +140,7 @@ fn decode_selection(version: Version, r: &mut Reader<'_>) -> Result<Selection> {
         if method == SelectionMethod::DpHash {
             return Err(bad(r, "fields' bytes of selection_method dp_hash", r.left() as u128, "0"));
         }
-        let header = OxmHeader(r.u32()?);
+        let header = oxm::on_the_wire(r.u32()?);
         let known = selected(version, header).filter(|_| !header.has_mask());
         let Some((id, _)) = known.filter(|(_, bytes)| header.length() == *bytes) else {
             let right = "a known field's header without the mask bit";

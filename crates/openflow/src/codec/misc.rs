@@ -2,6 +2,7 @@
 
 use super::action::{decode_actions, encode_actions};
 use super::buffer::{buffer_from_wire, buffer_to_wire};
+use super::ct_flush;
 use super::loss::{Encode, EncodeError, Loss};
 use super::oxm::{Unknown, decode_match, encode_match};
 use super::reader::{Reader, Result};
@@ -165,6 +166,7 @@ pub(super) fn nicira_setting(e: &Experimenter) -> Result<Option<Message>> {
             r.skip(6)?;
             Nicira::FlushZone(r.u16()?)
         }
+        ct_flush::FLUSH => Nicira::CtFlush(Box::new(ct_flush::decode(&mut r)?)),
         21 => Nicira::MonitorCancel(r.u32()?),
         tlv_table::MOD => Nicira::TlvTableMod(tlv_table::decode_mod(&mut r)?),
         tlv_table::REQUEST => Nicira::TlvTableRequest,
@@ -202,6 +204,10 @@ pub(super) fn encode_nicira(buf: &mut Vec<u8>, setting: &Nicira) {
             buf.put_u32(29);
             buf.pad(6);
             buf.put_u16(*zone);
+        }
+        Nicira::CtFlush(flush) => {
+            buf.put_u32(ct_flush::FLUSH);
+            ct_flush::encode(buf, flush);
         }
         Nicira::MonitorCancel(id) => {
             buf.put_u32(21);

@@ -13,6 +13,7 @@
 pub(crate) mod action;
 mod buffer;
 mod bundle;
+mod ct_flush;
 mod flow;
 mod group;
 mod header;

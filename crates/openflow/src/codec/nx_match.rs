@@ -6,7 +6,7 @@ use super::reader::{Reader, Result};
 use super::writer::Put;
 use crate::error::ErrorCode;
 use crate::field::{FieldId, NXM_CLASS_NX, NXM_CLASS_OF, VLAN_PRESENT};
-use crate::flow_match::{Match, MatchField};
+use crate::flow_match::{Match, MatchError, MatchField};
 use crate::ids::PortNo;
 
 /// `NXM_OF_VLAN_TCI`: the tag's 16 bits, of which 0x1000 says that there is one.
@@ -73,6 +73,13 @@ fn decode_tlvs(mut fields: Reader<'_>) -> Result<NxMatch> {
                 continue;
             }
             VLAN_TCI => {
+                // It is both fields of OpenFlow's.
+                let twice = [FieldId::VlanVid, FieldId::VlanPcp]
+                    .into_iter()
+                    .find(|id| out.matching.has(*id));
+                if let Some(field) = twice {
+                    return Err(super::oxm::match_error(&fields, MatchError::Duplicate { field }));
+                }
                 vlan_tci(&mut out.matching, value, mask);
                 continue;
             }
@@ -142,7 +149,7 @@ pub(super) fn encode_match(buf: &mut Vec<u8>, matching: &Match, cookie: (u64, u6
         let mask = (!field.is_exact()).then_some(mask);
         let usual = header_of(field.id, mask.is_some());
         let (header, bytes, mask) = fitted(field.id, (value, mask), usual);
-        buf.put_u32(header.0);
+        oxm::put_header(buf, header);
         buf.put_number(value, bytes);
         if let Some(mask) = mask {
             buf.put_number(mask, bytes);

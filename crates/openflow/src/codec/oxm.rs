@@ -5,8 +5,11 @@ use super::nxm;
 use super::reader::{DecodeError, DecodeFault, Reader, Result};
 use super::writer::Put;
 use crate::error::ErrorCode;
-use crate::field::{FieldId, FieldSet, ONF, OXM_CLASS_BASIC, OXM_CLASS_EXPERIMENTER, OxmHeader};
+use crate::field::{
+    FieldId, FieldSet, ONF, OXM_CLASS_BASIC, OXM_CLASS_EXPERIMENTER, OXM_CLASS_NICIRA, OxmHeader,
+};
 use crate::flow_match::{Match, MatchError, MatchField};
+use crate::ids::NICIRA;
 use crate::version::Version;
 
 /// `OFPMT_OXM`.
@@ -46,23 +49,44 @@ pub(super) fn decode_match(
 /// Reads the header of a field. What the foundation numbered before OpenFlow did becomes OpenFlow's own; the
 /// header of any other experimenter stays as it is, and is no field's.
 pub(crate) fn header(r: &mut Reader<'_>) -> Result<OxmHeader> {
-    let OxmHeader(bits) = OxmHeader(r.u32()?);
-    let header = OxmHeader(bits);
-    if header.class() != OXM_CLASS_EXPERIMENTER || header.length() < 4 || header.field().is_none() {
+    let header = on_the_wire(r.u32()?);
+    if header.class() != OXM_CLASS_EXPERIMENTER || header.length() < 4 {
         return Ok(header);
     }
     let mut ahead = *r;
-    if ahead.u32()? != ONF {
+    let id = ahead.u32();
+    let class = match (header.field(), FieldId::from_oxm(OXM_CLASS_NICIRA, header.number())) {
+        (Some(_), _) if id.clone()? == ONF => OXM_CLASS_BASIC,
+        (_, Some(_)) if id.clone()? == NICIRA => OXM_CLASS_NICIRA,
         // A number of the foundation's, under another id.
-        return Ok(OxmHeader(bits | 0xfe00));
-    }
+        (Some(_), _) => return Ok(no_field(header)),
+        (None, _) => return Ok(header),
+    };
     r.skip(4)?;
-    Ok(OxmHeader((bits & 0xffff | u32::from(OXM_CLASS_BASIC) << 16) - 4))
+    Ok(OxmHeader((header.0 & 0xffff | u32::from(class) << 16) - 4))
+}
+
+/// A header of four octets: what stands for Nicira's longer ones here is no field's there.
+pub(crate) fn on_the_wire(bits: u32) -> OxmHeader {
+    match OxmHeader(bits) {
+        header if header.class() == OXM_CLASS_NICIRA => no_field(header),
+        header => header,
+    }
+}
+
+/// The same with a number that no field has.
+fn no_field(OxmHeader(bits): OxmHeader) -> OxmHeader {
+    OxmHeader(bits | 0xfe00)
 }
 
 /// Writes a header, and the experimenter's id if one belongs to it.
-pub(super) fn put_header(buf: &mut Vec<u8>, header: OxmHeader) {
-    buf.put_u32(header.0);
+pub(crate) fn put_header(buf: &mut Vec<u8>, header: OxmHeader) {
+    match header.class() {
+        OXM_CLASS_NICIRA => {
+            buf.put_u32((header.0 & 0xffff | u32::from(OXM_CLASS_EXPERIMENTER) << 16) + 4);
+        }
+        _ => buf.put_u32(header.0),
+    }
     if let Some(experimenter) = header.experimenter() {
         buf.put_u32(experimenter);
     }
@@ -216,9 +240,18 @@ pub(super) fn encode_fields(
 pub(super) fn decode_headers(r: &mut Reader<'_>) -> Result<Vec<OxmHeader>> {
     let mut headers = Vec::with_capacity(r.left() / 4);
     while !r.is_empty() {
-        let header = OxmHeader(r.u32()?);
-        if header.class() != OXM_CLASS_EXPERIMENTER || r.u32()? == ONF && header.field().is_some() {
+        let header = on_the_wire(r.u32()?);
+        if header.class() != OXM_CLASS_EXPERIMENTER {
             headers.push(header);
+            continue;
+        }
+        let own = FieldId::from_oxm(OXM_CLASS_NICIRA, header.number());
+        match r.u32()? {
+            ONF if header.field().is_some() => headers.push(header),
+            NICIRA if own.is_some() && header.length() >= 4 => {
+                headers.push(OxmHeader((header.0 & 0xffff | u32::from(OXM_CLASS_NICIRA) << 16) - 4))
+            }
+            _ => {}
         }
     }
     Ok(headers)

@@ -6,7 +6,7 @@ use crate::field::FieldId;
 use crate::flow::{FlowMod, FlowRemoved, FlowRemovedReason, FlowStats};
 use crate::flow_match::Match;
 use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
-use crate::message::Hello;
+use crate::message::{CtFlush, CtTuple, Hello, Nicira};
 use crate::multipart::{MultipartReply, MultipartReplyBody};
 use crate::testing::{Rng, arbitrary, check_stable, fuzz_decode};
 use crate::version::VersionSet;
@@ -597,4 +597,92 @@ fn roles_of_1_0_are_niciras() {
         code(Version::V10, &message_of(Version::V10, 4, "00002320 0000000a 00000003")),
         ErrorCode::RrfcBadRole
     );
+}
+
+#[test]
+fn connections_to_be_forgotten() {
+    // Zone 5, mark 1/0xf, TCP from 10.0.0.1 to port 80, answered by fd00::2 in a second message.
+    let head = "00002320 00000020 06 00000000000000";
+    let original = "0000 0028 00000000 \
+        0000 0014 00000000000000000000ffff0a000001 00000000 0003 0008 0050 0000";
+    let rest = "0002 0008 0005 0000 0003 0008 00000001 0004 0008 0000000f";
+    let bytes = message(4, &format!("{head} {original} {rest}"));
+    let Ok((_, Message::Nicira(Nicira::CtFlush(flush)))) = decode(Version::V13, &bytes) else {
+        panic!("{:?}", decode(Version::V13, &bytes));
+    };
+    let original_tuple =
+        CtTuple { src: Some([10, 0, 0, 1].into()), dst_port: 80, ..CtTuple::default() };
+    let expected = CtFlush {
+        zone: Some(5),
+        protocol: 6,
+        original: original_tuple,
+        mark: (1, 0xf),
+        ..CtFlush::default()
+    };
+    assert_eq!(*flush, expected);
+    assert_eq!(encode(Version::V13, Xid(1), &Message::Nicira(Nicira::CtFlush(flush))), Ok(bytes));
+
+    // A mark without a mask counts whole.
+    let bytes = message(4, "00002320 00000020 00 00000000000000 0003 0008 00000007");
+    let Ok((_, Message::Nicira(Nicira::CtFlush(flush)))) = decode(Version::V13, &bytes) else {
+        panic!("{:?}", decode(Version::V13, &bytes));
+    };
+    assert_eq!(flush.mark, (7, u32::MAX));
+
+    let refused = |text: &str| code(Version::V13, &message(4, text));
+    assert_eq!(refused("00002320 00000020 00 01000000000000"), ErrorCode::NxbrcMustBeZero);
+    let head = "00002320 00000020 00 00000000000000";
+    assert_eq!(refused(&format!("{head} 0009 0008 00000000")), ErrorCode::BpcBadType);
+    assert_eq!(refused(&format!("{head} 0003 0006 0000 0000")), ErrorCode::BpcBadLen);
+    assert_eq!(refused(&format!("{head} 0000 0004 00000000")), ErrorCode::BpcBadLen);
+    let both = "0000 0038 00000000 0000 0014 00000000000000000000ffff0a000001 00000000 \
+        0001 0014 fd000000000000000000000000000002 00000000";
+    assert_eq!(refused(&format!("{head} {both}")), ErrorCode::BpcBadValue);
+}
+
+#[test]
+fn a_tag_is_named_once_in_nxm() {
+    let add = |tlvs: &str, length: u16| {
+        let flow_mod = format!(
+            "00002320 0000000d 0000000000000000 0000 0000 0000 8000 ffffffff ffff 0000 {length:04x} 000000000000 {tlvs}"
+        );
+        decode(Version::V10, &message_of(Version::V10, 4, &flow_mod)).map_err(|e| e.code)
+    };
+    assert!(add("00000802 9005 0000", 6).is_ok());
+    // The second one says that there is no tag, and left the priority of the first one.
+    let twice = add("00000802 9005 00000802 0000 00000000", 12);
+    assert_eq!(twice.err(), Some(ErrorCode::BmcDupField));
+}
+
+#[test]
+fn fields_of_erspan_have_nicira_s_long_headers() {
+    let matching = Match::new()
+        .with(FieldId::TunErspanVer, 2)
+        .with_masked(FieldId::TunErspanIdx, 0x7, 0xf)
+        .with(FieldId::TunErspanDir, 1)
+        .with(FieldId::TunErspanHwid, 0x2a);
+    let sets = [FieldId::TunErspanHwid, FieldId::TunErspanIdx].map(|id| Action::set_field(id, 3));
+    let long = hex("ffff 180500002320 02");
+    for version in Version::ALL {
+        let instructions = smallvec![Instruction::ApplyActions(sets.to_vec())];
+        let flow = FlowMod {
+            dialect: version,
+            extended: true,
+            ..FlowMod::add(matching.clone(), instructions)
+        };
+        let bytes = encode(version, Xid(1), &Message::FlowMod(flow)).expect("it is written");
+        assert!(bytes.windows(long.len()).any(|part| part == long), "{version}");
+        let Ok((_, Message::FlowMod(read))) = decode(version, &bytes) else { panic!("{version}") };
+        assert_eq!(read.matching, matching, "{version}");
+        assert_eq!(read.instructions[..], [Instruction::ApplyActions(sets.to_vec())], "{version}");
+    }
+    // What stands for such a header in here is no field's on the wire, nor is another's number.
+    for header in ["fffe 1801 02", "ffff 1805 00002321 02"] {
+        let length = header.chars().filter(char::is_ascii_hexdigit).count() / 2;
+        let tlvs = format!("0001 {:04x} {header} {}", 4 + length, "00".repeat(16 - 4 - length));
+        let flow_mod = format!(
+            "0000000000000000 0000000000000000 00 00 0000 0000 8000 ffffffff ffffffff ffffffff 0000 0000 {tlvs}"
+        );
+        assert_eq!(code(Version::V13, &message(14, &flow_mod)), ErrorCode::BmcBadField, "{header}");
+    }
 }

@@ -188,7 +188,14 @@ fn one(word: &Word<'_>, cx: &Context<'_>) -> Result<Said> {
     match begins {
         Begins::Action(row) => {
             let parsing = Parsing { name, cx, list: listed };
-            row.parse(word, &parsing).map(Said::Action)
+            let action = row.parse(word, &parsing)?;
+            match action.field_without_room() {
+                None => Ok(Said::Action(action)),
+                Some(field) => {
+                    let name = field.info().ofctl[0];
+                    Err(word.key.refused(format!("{name} has too long a header for this action")))
+                }
+            }
         }
         Begins::Instruction if name == "drop" => {
             word.bare()?;

@@ -177,6 +177,9 @@ fn selection_fields(list: Piece<'_>, cx: &Context<'_>) -> Result<Vec<(FieldId, u
         let Some(id) = id.filter(known) else {
             return Err(super::matches::unknown_field(word.key));
         };
+        if id.has_long_header() {
+            return Err(word.key.refused("its header is too long for a selection method"));
+        }
         if fields.iter().any(|(field, _)| *field == id) {
             return Err(word.key.error(Fault::Twice));
         }

@@ -72,6 +72,23 @@ impl Tuple {
         )
     }
 
+    /// Of ICMP's informational messages: identifier, type and code as packets of this direction have them.
+    pub fn message(&self) -> Option<(u16, u8, u8)> {
+        let (id, asked, answers) = match self.role {
+            Role::Request => (self.src_port, self.dst_port, false),
+            Role::Reply => (self.dst_port, self.src_port, true),
+            Role::Any => return None,
+        };
+        let [asked, code] = asked.to_be_bytes();
+        let kind = match (answers, self.v6, asked) {
+            (false, ..) => asked,
+            (true, false, icmpv4::ECHO_REQUEST) => icmpv4::ECHO_REPLY,
+            // Of all others the answer comes next.
+            (true, ..) => asked.wrapping_add(1),
+        };
+        Some((id, kind, code))
+    }
+
     /// Whether it is of ICMP's informational messages.
     pub fn is_query(&self) -> bool {
         self.role != Role::Any

@@ -17,6 +17,7 @@ use port::local::Sender;
 use port::{Csum, DropReason, Frame, Pool, gso};
 
 use crate::hub::outlet::{DESCRIPTOR_MAX, PortMap};
+use crate::hub::reassembly::Reassembly;
 use crate::hub::shared::{Shared, TunnelPort};
 use crate::hub::watch::Watched;
 use crate::inner::decapsulate;
@@ -77,6 +78,7 @@ pub(super) struct Inlet {
     table: Cache<HubTable, Arc<Table<Arc<TunnelPort>>>>,
     opener: Opener,
     segments: Vec<Frame>,
+    reassembly: Reassembly,
     /// What was read of the frame that is wanted. It stays where it lies, as it is large.
     found: Result<Received, Refused>,
     /// The frame that is wanted is one of these.
@@ -129,7 +131,8 @@ impl Inlet {
             entries: Vec::new(),
             descriptor: Box::new([0; DESCRIPTOR_MAX]),
         };
-        Inlet { table, opener, segments: Vec::new(), found: NOTHING, plain: None, near: None }
+        let (segments, reassembly) = (Vec::new(), Reassembly::default());
+        Inlet { table, opener, segments, reassembly, found: NOTHING, plain: None, near: None }
     }
 
     /// Whether a frame is one of a tunnel's, for this host. One that is wrong counts as such. If so, the frame or a copy of
@@ -152,6 +155,9 @@ impl Inlet {
     /// The same for a packet that needs a look at all that it may be.
     fn wants_other(&mut self, frame: &Frame, packet: &[u8], version: (u64, u64)) -> bool {
         let table = self.table.load();
+        if let Some(wanted) = self.reassembly.wants(packet, table, &self.opener.shared) {
+            return wanted;
+        }
         match concerns(packet, &**table) {
             Some(to) if self.opener.shared.underlay.is_local(to) => {}
             _ => return false,
@@ -178,6 +184,23 @@ impl Inlet {
             }
             self.found = Ok(plain.received());
         }
+        if self.reassembly.takes() {
+            let Opener { shared, of, .. } = &self.opener;
+            let frame = frame.take();
+            let Some(mut whole) = self.reassembly.add(frame, pool, shared, of) else { return };
+            let table = self.table.load();
+            let found = match find(&whole, table) {
+                // Others asked for it.
+                Ok(received)
+                    if !table.find(&received).is_some_and(|port| port.out.config().reassemble) =>
+                {
+                    Err(Refused::Fragment)
+                }
+                found => found,
+            };
+            self.opener.give(&mut whole, &found, table, pool);
+            return;
+        }
         if frame.offload.gso.is_none() || is_owed_inside(frame) {
             self.opener.give(frame, &self.found, self.table.load(), pool);
             self.found = NOTHING;
@@ -192,12 +215,7 @@ impl Inlet {
         pool.give(frame.take());
         for mut segment in segments.drain(..) {
             let table = self.table.load();
-            let found = packet(segment.data()).map(|packet| read(&segment, packet, table));
-            let found = match found {
-                Some(Ok(Some(received))) => Ok(received),
-                Some(Err(reason)) => Err(reason),
-                Some(Ok(None)) | None => Err(Refused::NoPort),
-            };
+            let found = find(&segment, table);
             self.opener.give(&mut segment, &found, table, pool);
         }
         self.segments = segments;
@@ -216,6 +234,15 @@ fn read(
     table: &Table<Arc<TunnelPort>>,
 ) -> Result<Option<Received>, Refused> {
     Received::read(packet, table, frame.offload.csum != Csum::None)
+}
+
+/// The same of a frame that is a tunnel's.
+fn find(frame: &Frame, table: &Table<Arc<TunnelPort>>) -> Result<Received, Refused> {
+    match packet(frame.data()).map(|packet| read(frame, packet, table)) {
+        Some(Ok(Some(received))) => Ok(received),
+        Some(Err(reason)) => Err(reason),
+        Some(Ok(None)) | None => Err(Refused::NoPort),
+    }
 }
 
 impl Opener {

@@ -19,6 +19,7 @@ mod inlet;
 mod joined;
 mod outlet;
 mod pending;
+mod reassembly;
 mod shared;
 mod watch;
 

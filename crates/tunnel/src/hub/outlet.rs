@@ -4,12 +4,14 @@
 //! tunnel could do so. Where outer headers are UDP's with a checksum, the packets of all segments leave as one frame: a
 //! datagram that is to be cut into such of equal size ([`joined`]).
 //!
-//! By the route's device a packet enters the bridge of a port to the host, or leaves by the kernel's sockets. A packet that is longer than the device's MTU is dropped and counted, since Open vSwitch's userspace loses it as
-//! well; with `df_default=false` the kernel's sockets make IPv4 fragments of it. Ports to the host get no fragments.
+//! By the route's device a packet enters the bridge of a port to the host, or leaves by the kernel's sockets. A packet that is
+//! longer than the device's MTU is dropped and counted, since Open vSwitch's userspace loses it as well. With `df_default=false`
+//! it goes through the kernel's sockets in IPv4 fragments. Ports to the host get no fragments.
 //!
 //! Cost: beyond the headers, a look at two counters; for another destination than the last one, a hash lookup.
 
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,6 +22,7 @@ use port::local::Sender;
 use port::{DropReason, Frame, Offload, Pool, TxQueue, TxReport, gso};
 
 use crate::descriptor::{self, Fields};
+use crate::fragments::cut::{NotCut, cut};
 use crate::headers::{HEADERS_MAX, Packet, Path};
 use crate::hub::joined;
 use crate::hub::pending::Way;
@@ -265,7 +268,10 @@ impl Outlet {
                 let next = *next;
                 self.wait(frame, head.ends, &next, exit)?;
             }
-            By::Sockets => self.leave_by_sockets(frame)?,
+            By::Sockets => {
+                let mtu = next.mtu as usize;
+                self.leave_by_sockets(frame, mtu)?;
+            }
             By::Nothing => return Err(Refused::NoDevice),
         }
         Ok(())
@@ -415,15 +421,20 @@ impl Outlet {
         pending.add(frame, way, &self.port)
     }
 
-    fn leave_by_sockets(&mut self, frame: &mut Frame) -> Result<(), Refused> {
+    fn leave_by_sockets(&mut self, frame: &mut Frame, mtu: usize) -> Result<(), Refused> {
         let mark = self.port.out.config().egress_pkt_mark;
         let sockets = self.shared.sockets.as_ref().ok_or(Refused::NoDevice)?;
-        match sockets.send(&frame.data()[14..], mark) {
-            Ok(()) => {
+        let sent = cut(&frame.data()[14..], mtu, |packet| match sockets.send(packet, mark) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        });
+        match sent {
+            Ok(ControlFlow::Continue(())) => {
                 self.spare.give(frame.take());
                 Ok(())
             }
-            Err(error) => {
+            Err(NotCut) => Err(Refused::Mtu),
+            Ok(ControlFlow::Break(error)) => {
                 tracing::debug!(port = %self.port.name, %error, "the kernel refused a packet");
                 Err(Refused::KernelSocket)
             }

@@ -22,6 +22,8 @@ use crate::inner::tests::udp4;
 use crate::refused::Refused;
 use crate::underlay::{Next, Sockets, Underlay};
 
+mod fragments;
+
 const DEVICE: u32 = 7;
 
 /// A host with two addresses, behind one device.
@@ -745,11 +747,12 @@ fn other_devices_are_reached_by_the_kernels_sockets() {
     assert!(take(&mut *of_a).is_empty());
     assert_eq!(rx.local(), Some(true));
     assert_eq!(take(&mut *rx)[0].data()[LEN..], udp4(1, 0));
-    // The kernel makes fragments where it may.
+    // It goes in fragments where it may.
     let long = plain(&[0; 3000]);
     tx.tx(&long).unwrap();
     assert_eq!(b.tx_queue().unwrap().tx(&long), Err(DropReason::TxTooLong));
-    assert_eq!(queue.packets.lock().unwrap().len(), 1);
+    let lens: Vec<usize> = queue.packets.lock().unwrap().iter().map(Vec::len).collect();
+    assert_eq!(lens, [1500, 1500, 20 + 8 + 8 + 3000 - 2 * 1480]);
     drop(take(&mut *of_b));
     let marked = "remote_ip=10.0.0.9,egress_pkt_mark=13";
     let mut c = hub.open("c", config(Kind::Gre, marked)).unwrap();

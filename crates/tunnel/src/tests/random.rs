@@ -39,6 +39,37 @@ fn damaged_packets_are_refused_or_read_as_they_are_sent() {
 }
 
 #[test]
+fn damaged_fragments_are_put_together_or_lost() {
+    let mut random = Random(3);
+    let packets: Vec<Vec<u8>> = super::octets::incoming();
+    for _ in 0..20_000 {
+        let mut data = vec![7];
+        let packet = &packets[random.below(packets.len())];
+        let whole = packet.len() - 20;
+        let mut at = 0;
+        while at < whole && packet.len() < 220 {
+            let end = (at + 8 * (1 + random.below(6))).min(whole);
+            let mut part = packet[..20].to_vec();
+            part[2..4].copy_from_slice(&(20 + end as u16 - at as u16).to_be_bytes());
+            let bits = (at as u16 / 8) | (u16::from(end < whole) << 13);
+            part[6..8].copy_from_slice(&bits.to_be_bytes());
+            if random.below(8) == 0 {
+                let at = random.below(20);
+                part[at] = random.below(256) as u8;
+            }
+            part[10..12].fill(0);
+            let sum = wire::checksum::checksum(&part[..20]);
+            part[10..12].copy_from_slice(&sum.to_be_bytes());
+            part.extend(&packet[20..][at..end]);
+            data.push(part.len() as u8);
+            data.extend(part);
+            at = end;
+        }
+        fuzz::tunnel(&data);
+    }
+}
+
+#[test]
 fn any_bytes() {
     let mut random = Random(2);
     for _ in 0..20_000 {

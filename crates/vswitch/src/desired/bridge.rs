@@ -36,6 +36,9 @@ pub struct Bridge {
     pub notes: Notes,
 }
 
+/// Flow tables of a bridge.
+const TABLES: u8 = 254;
+
 /// What the switch is told of a bridge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BridgeSettings {
@@ -162,8 +165,16 @@ fn settings(reader: &Reader<'_>, row: &Row, notes: &mut Notes) -> BridgeSettings
         for (id, uuid) in tables {
             let (Atom::Integer(id), Atom::Uuid(uuid)) = (id, uuid) else { continue };
             let row = reader.database.row("Flow_Table", *uuid);
-            if let (Ok(id), Some(row)) = (u8::try_from(*id), row) {
-                settings.tables.insert(id, FlowTableSettings::of(reader, id, row, notes));
+            let (Ok(id), Some(row)) = (u8::try_from(*id), row) else { continue };
+            let table = FlowTableSettings::of(reader, id, row, notes);
+            if id < TABLES {
+                settings.tables.insert(id, table);
+            } else if table != FlowTableSettings::default() {
+                // The schema has one more. OVN gives it a row, which asks for nothing.
+                notes.add(format!(
+                    "flow_tables: there is no table {id}; the last one is {}",
+                    TABLES - 1
+                ));
             }
         }
     }

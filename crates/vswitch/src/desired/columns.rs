@@ -146,8 +146,8 @@ const FOLLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("SSL", &["private_key", "certificate", "ca_cert", "bootstrap_ca_cert"]),
-    ("Datapath", &["datapath_version", "ct_zones", "capabilities"]),
-    ("CT_Zone", &["timeout_policy"]),
+    ("Datapath", &["datapath_version", "ct_zones", "ct_zone_default_limit", "capabilities"]),
+    ("CT_Zone", &["timeout_policy", "limit"]),
     ("CT_Timeout_Policy", &["timeouts"]),
 ];
 

@@ -1,4 +1,4 @@
-//! `Datapath`, `CT_Zone`, `CT_Timeout_Policy`: what a datapath can do, and timeouts of connections by zone.
+//! `Datapath`, `CT_Zone`, `CT_Timeout_Policy`: what a datapath can do, and limits and timeouts of connections by zone.
 
 use super::notes::Notes;
 use super::reader::Reader;
@@ -11,6 +11,22 @@ pub type Policy = BTreeMap<String, u32>;
 /// By zone.
 pub type Policies = BTreeMap<u16, Policy>;
 
+/// Limits on connections; 0 for as many as there is room for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ZoneLimits {
+    /// Of zones without one of their own, if the database says.
+    pub default: Option<u32>,
+    /// Of zones.
+    pub zones: BTreeMap<u16, u32>,
+}
+
+impl ZoneLimits {
+    /// The database sets none.
+    pub fn is_empty(&self) -> bool {
+        *self == ZoneLimits::default()
+    }
+}
+
 /// A row of `Datapath`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datapath {
@@ -20,7 +36,9 @@ pub struct Datapath {
     pub kind: String,
     /// Timeouts of zones.
     pub policies: Policies,
-    /// Timeouts that are not applied.
+    /// Limits of zones.
+    pub limits: ZoneLimits,
+    /// Limits and timeouts that are not applied.
     pub notes: Notes,
 }
 
@@ -32,7 +50,8 @@ impl Datapath {
             let row = reader.database.row("Datapath", *uuid)?;
             let mut notes = Notes::default();
             let policies = policies(reader, row, &mut notes);
-            Some(Datapath { uuid: *uuid, kind: kind.clone(), policies, notes })
+            let limits = limits(reader, row);
+            Some(Datapath { uuid: *uuid, kind: kind.clone(), policies, limits, notes })
         };
         let mut all: Vec<Datapath> = datapaths.iter().filter_map(one).collect();
         // There is one datapath, which both types name.
@@ -47,7 +66,41 @@ impl Datapath {
                 }
             }
         }
+        Datapath::compare_limits(&mut all);
         all
+    }
+
+    /// Limits that another datapath gives a zone are told.
+    fn compare_limits(all: &mut [Datapath]) {
+        let mut seen: BTreeMap<Option<u16>, (String, u32)> = BTreeMap::new();
+        for datapath in all {
+            let default = datapath.limits.default.map(|limit| (None, limit));
+            let zones = datapath.limits.zones.iter().map(|(zone, limit)| (Some(*zone), *limit));
+            for (zone, limit) in default.into_iter().chain(zones) {
+                match seen.get(&zone) {
+                    Some((kind, other)) if *other != limit => {
+                        let of =
+                            zone.map_or("the default".to_owned(), |zone| format!("zone {zone}"));
+                        datapath.notes.add(format!(
+                            "limit of {of}: datapath {kind} says {other}; there is one datapath, and that holds"
+                        ));
+                    }
+                    _ => drop(seen.insert(zone, (datapath.kind.clone(), limit))),
+                }
+            }
+        }
+    }
+
+    /// Of several: what the first one says of a zone.
+    pub(crate) fn limits_together(all: &[Datapath]) -> ZoneLimits {
+        let mut together = ZoneLimits::default();
+        for datapath in all {
+            together.default = together.default.or(datapath.limits.default);
+            for (zone, limit) in &datapath.limits.zones {
+                together.zones.entry(*zone).or_insert(*limit);
+            }
+        }
+        together
     }
 
     /// Of several, by zone: the first one that says something of a zone.
@@ -58,6 +111,22 @@ impl Datapath {
         }
         together
     }
+}
+
+/// The schema bounds what the columns hold.
+fn limits(reader: &Reader<'_>, row: &Row) -> ZoneLimits {
+    let limit =
+        |row: &Row, column: &str| row.integer(column).and_then(|limit| u32::try_from(limit).ok());
+    let default = limit(row, "ct_zone_default_limit");
+    let Some(Datum::Map(zones)) = row.get("ct_zones") else {
+        return ZoneLimits { default, ..ZoneLimits::default() };
+    };
+    let one = |(zone, uuid): (&Atom, &Atom)| {
+        let (Atom::Integer(zone), Atom::Uuid(uuid)) = (zone, uuid) else { return None };
+        let row = reader.database.row("CT_Zone", *uuid)?;
+        Some((u16::try_from(*zone).ok()?, limit(row, "limit")?))
+    };
+    ZoneLimits { default, zones: zones.iter().filter_map(one).collect() }
 }
 
 fn policies(reader: &Reader<'_>, row: &Row, notes: &mut Notes) -> Policies {

@@ -25,7 +25,7 @@ mod tests;
 
 use crate::feature::Feature;
 use bridge::Bridge;
-use datapath::{Datapath, Policies};
+use datapath::{Datapath, Policies, ZoneLimits};
 use known::Known;
 use ovsdb::Database;
 use reader::Reader;
@@ -73,6 +73,12 @@ impl Desired {
     /// Timeouts of connections by zone.
     pub fn timeouts(&self) -> Policies {
         self.root.as_ref().map_or_else(Policies::new, |root| Datapath::together(&root.datapaths))
+    }
+
+    /// Limits on connections by zone.
+    pub fn zone_limits(&self) -> ZoneLimits {
+        let root = self.root.as_ref();
+        root.map_or_else(ZoneLimits::default, |root| Datapath::limits_together(&root.datapaths))
     }
 
     /// Everything that was asked for and is not done, with the row's name in front.

@@ -248,6 +248,24 @@ fn mirrors_queues_controllers_and_tables_hang_at_their_rows() {
 }
 
 #[test]
+fn a_flow_table_that_is_not_there_leaves_the_bridge_as_it_is() {
+    let table = |id: u8, settings| {
+        let row = json!(["uuid", crate::testing::uuid(8).to_string()]);
+        let columns = json!({"flow_tables": ["map", [[0, row], [id, row]]]});
+        let mut all = with(columns, json!({}), json!({}));
+        all.push(("Flow_Table", 8, settings));
+        let bridge = read(&all);
+        (bridge.settings.tables.len(), bridge.notes.line(), bridge.notes.refused().is_some())
+    };
+    // OVN names all that the schema allows.
+    assert_eq!(table(254, json!({})), (1, None, false));
+    let (tables, line, refused) = table(254, json!({"flow_limit": 10}));
+    assert!(line.is_some_and(|line| line.contains("no table 254; the last one is 253")));
+    assert_eq!((tables, refused), (1, false));
+    assert_eq!(table(253, json!({"flow_limit": 10})), (2, None, false));
+}
+
+#[test]
 fn a_bond_has_what_its_keys_say_and_what_is_written_wrongly_is_told() {
     let keys = map(&[("lacp-time", "fast"), ("bond-rebalance-interval", "often"), ("x", "y")]);
     let columns = json!({
@@ -309,4 +327,44 @@ fn zones_have_the_timeouts_of_their_policies_and_one_that_is_not_there_is_told()
     crate::apply::apply(&fake, &mut actual, steps);
     assert_eq!(fake.held().timeouts, desired.timeouts());
     assert!(crate::diff::steps(&desired, &actual).is_empty());
+}
+
+#[test]
+fn zones_have_the_limits_of_the_first_datapath_that_says_one() {
+    let uuid = |n: u128| json!(["uuid", crate::testing::uuid(n).to_string()]);
+    let mut all = vec![
+        (
+            "Open_vSwitch",
+            1,
+            json!({"datapaths": ["map", [["netdev", uuid(2)], ["system", uuid(3)]]]}),
+        ),
+        (
+            "Datapath",
+            2,
+            json!({"ct_zones": ["map", [[7, uuid(4)], [8, uuid(5)]]], "ct_zone_default_limit": 9}),
+        ),
+        ("Datapath", 3, json!({"ct_zones": ["map", [[7, uuid(6)], [9, uuid(6)]]]})),
+        ("CT_Zone", 4, json!({"limit": 5})),
+        ("CT_Zone", 5, json!({})),
+        ("CT_Zone", 6, json!({"limit": 0})),
+    ];
+    let desired = Desired::of(&crate::testing::database(&all), &|_| None);
+    let wanted = datapath::ZoneLimits { default: Some(9), zones: [(7, 5), (9, 0)].into() };
+    assert_eq!(desired.zone_limits(), wanted);
+    let notes: Vec<String> = desired.notes().collect();
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].starts_with("datapath system: limit of zone 7: datapath netdev says 5"));
+
+    let fake = crate::fake::Fake::default();
+    let mut actual = crate::actual::Actual::default();
+    let steps = crate::diff::steps(&desired, &actual);
+    crate::apply::apply(&fake, &mut actual, steps);
+    assert_eq!(fake.held().zone_limits, wanted);
+    assert!(crate::diff::steps(&desired, &actual).is_empty());
+    // They go with their rows.
+    all.truncate(1);
+    let none = Desired::of(&crate::testing::database(&all), &|_| None);
+    let steps = crate::diff::steps(&none, &actual);
+    crate::apply::apply(&fake, &mut actual, steps);
+    assert!(fake.held().zone_limits.is_empty());
 }

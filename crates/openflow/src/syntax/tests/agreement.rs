@@ -142,6 +142,8 @@ pub(in super::super) const FLOWS: &[&str] = &[
     "metadata=5,actions=drop",
     "metadata=0x15/0xf,actions=drop",
     "tun_id=7,actions=drop",
+    "tun_erspan_ver=1,tun_erspan_idx=0x7,actions=set_field:0x5->tun_erspan_idx,output:1",
+    "tun_id=7,tun_erspan_ver=2,tun_erspan_dir=1,tun_erspan_hwid=0x2a,actions=move:NXOXM_ET_ERSPAN_HWID[]->NXM_NX_REG0[0..5],push:NXOXM_ET_ERSPAN_DIR[],pop:NXM_NX_REG1[0]",
     "tunnel_id=0xffffffff00000001/0xff00000000000001,actions=drop",
     "metadata=1,tun_id=2,in_port=3,dl_vlan=4,dl_src=1:2:3:4:5:6,tcp,nw_src=1.2.3.4,tp_dst=5,actions=drop",
     // What else an entry has.

@@ -11,7 +11,7 @@ use crate::bundle::{BundleAdd, BundleControl, BundleControlType, BundleFlags, Bu
 use crate::field::FieldId;
 use crate::flow_match::Match;
 use crate::ids::{MeterId, PortNo, TableId, Xid};
-use crate::message::{ForwardedRequest, Hello, Message, RequestForward};
+use crate::message::{CtFlush, CtTuple, ForwardedRequest, Hello, Message, Nicira, RequestForward};
 use crate::meter::{MeterMod, MeterModCommand};
 use crate::packet::PacketOut;
 use crate::port::{PortMod, PortReason, PortStatus};
@@ -19,14 +19,15 @@ use crate::switch::{QueueConfigRequest, Role, RoleReason, RoleStatus};
 use crate::table::{TableMod, TableReason, TableStatus, Vacancy};
 use crate::testing::{Rng, groups};
 use crate::version::{Version, VersionSet};
+use std::net::IpAddr;
 
 /// How many kinds of message [`message_of_kind`] makes in a version.
 pub fn kinds(version: Version) -> usize {
     match version {
-        Version::V10 => 25,
-        Version::V13 => 32,
-        Version::V14 => 35,
-        Version::V15 => 36,
+        Version::V10 => 26,
+        Version::V13 => 33,
+        Version::V14 => 36,
+        Version::V15 => 37,
     }
 }
 
@@ -40,6 +41,10 @@ pub fn message(rng: &mut Rng, version: Version) -> Message {
 /// features request.
 pub fn message_of_kind(rng: &mut Rng, version: Version, kind: usize) -> Message {
     match kind {
+        // The last one of each version.
+        _ if kind + 1 == kinds(version) => {
+            Message::Nicira(Nicira::CtFlush(Box::new(ct_flush(rng))))
+        }
         0 => Message::Hello(Hello { versions: (!rng.one_in(3)).then(|| VersionSet(rng.u32())) }),
         1 => Message::Error(error(rng, version)),
         2 => Message::EchoRequest(rng.bytes(40)),
@@ -154,4 +159,33 @@ pub(super) fn flow_mod_message(rng: &mut Rng, version: Version) -> Message {
     m.matching = Match::new();
     m.instructions = Instructions::new();
     Message::FlowMod(m)
+}
+
+fn ct_flush(rng: &mut Rng) -> CtFlush {
+    let v6 = rng.one_in(2);
+    let tuple = |rng: &mut Rng| {
+        let address = |rng: &mut Rng| {
+            let v4 = IpAddr::from(rng.u32().to_be_bytes());
+            let address = if v6 { IpAddr::from((rng.u128() | 1 << 127).to_be_bytes()) } else { v4 };
+            (!rng.one_in(3)).then_some(address)
+        };
+        let number = |rng: &mut Rng| if rng.one_in(2) { rng.u16() } else { 0 };
+        CtTuple {
+            src: address(rng),
+            dst: address(rng),
+            src_port: number(rng),
+            dst_port: number(rng),
+            icmp_id: number(rng),
+            icmp_type: number(rng) as u8,
+            icmp_code: number(rng) as u8,
+        }
+    };
+    CtFlush {
+        zone: rng.one_in(2).then(|| rng.u16()),
+        protocol: rng.u8(),
+        original: if rng.one_in(3) { CtTuple::default() } else { tuple(rng) },
+        reply: if rng.one_in(3) { CtTuple::default() } else { tuple(rng) },
+        mark: if rng.one_in(2) { (rng.u32(), rng.u32()) } else { (0, 0) },
+        labels: if rng.one_in(2) { (rng.u128(), rng.u128()) } else { (0, 0) },
+    }
 }

@@ -21,7 +21,13 @@ pub(super) const COMMANDS: &[Command] = &[
         max: 4,
         run: dump,
     },
-    Command { name: "dpctl/flush-conntrack", usage: "[dp] [zone=N]", min: 0, max: 4, run: flush },
+    Command {
+        name: "dpctl/flush-conntrack",
+        usage: "[dp] [zone=N] [mark=X[/M]] [labels=Y[/N]] [ct-orig-tuple [ct-reply-tuple]]",
+        min: 0,
+        max: 6,
+        run: flush,
+    },
     Command {
         name: "dpctl/ct-stats-show",
         usage: "[dp] [zone=N]",
@@ -47,9 +53,9 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "dpctl/ct-del-limits",
-        usage: "[dp] zone=N1[,N2]...",
+        usage: "[dp] [default] [zone=N1[,N2]...]",
         min: 1,
-        max: 2,
+        max: 3,
         run: clear_limits,
     },
 ];
@@ -113,11 +119,10 @@ fn dump(context: &Context, all: &[String]) -> Answer {
 }
 
 fn flush(context: &Context, all: &[String]) -> Answer {
-    let Words { zone, rest } = words(all)?;
-    if let Some(tuple) = rest.first() {
-        return Err(format!("{tuple}: single connections are not flushed, only zones or all"));
-    }
-    context.switch.connections().flush(zone)?;
+    // A datapath's name has an `@` and is no condition.
+    let named = usize::from(all.first().is_some_and(|word| word.contains('@')));
+    let words: Vec<&str> = all[named..].iter().map(String::as_str).collect();
+    context.switch.connections().flush(&words)?;
     Ok(String::new())
 }
 
@@ -191,8 +196,14 @@ fn set_limits(context: &Context, all: &[String]) -> Answer {
 }
 
 fn clear_limits(context: &Context, all: &[String]) -> Answer {
-    let list = all.iter().find_map(|word| word.strip_prefix("zone="));
-    let list = list.ok_or("zone=N was expected")?;
-    context.switch.connections().clear_limits(&zones(list)?)?;
+    let (mut default, mut of_zones) = (false, Vec::new());
+    for word in all.iter().filter(|word| !word.contains('@')) {
+        match word.strip_prefix("zone=") {
+            Some(list) => of_zones.extend(zones(list)?),
+            None if word == "default" => default = true,
+            None => return Err(format!("{word}: default or zone=N1[,N2]... was expected")),
+        }
+    }
+    context.switch.connections().clear_limits(default, &of_zones)?;
     Ok(String::new())
 }

@@ -100,8 +100,12 @@ fn connections_and_their_limits() {
     let stats = ask(&context, "dpctl/ct-stats-show").expect("an answer");
     assert_eq!(stats, "Connections Stats:\n    Total: 3\n    TCP: 2\n    UDP: 1\n");
     assert_eq!(ask(&context, "dpctl/dump-conntrack zone=5").expect("an answer"), "tcp,zone=5\n");
-    assert!(ask(&context, "dpctl/flush-conntrack zone=x").is_err());
     assert!(ask(&context, "dpctl/ct-set-limits zone=1").is_err());
+    ask(&context, "dpctl/ct-del-limits netdev@millrace default").expect("an answer");
+    assert!(
+        ask(&context, "dpctl/ct-get-limits").expect("an answer").starts_with("default limit=0")
+    );
+    assert!(ask(&context, "dpctl/ct-del-limits all").is_err());
 }
 
 #[test]
