@@ -4,7 +4,6 @@ use super::headers::Headers;
 use super::normal::config::{BONDS_MAX, MIRRORS_MAX, PortVlans};
 use super::normal::ids::VlanIds;
 use super::slots::Slots;
-use contract::tunnel::OPTIONS;
 use ir::{
     ActionCall, ActionId, BinaryOp, Bits, BlockId, DigestId, Expr, FieldRef, GroupId, KeyMatch,
     Pattern, Select, ServiceId, TableId, ValueSetId,
@@ -53,7 +52,7 @@ pub const LEARN_VALUES: usize = 8;
 /// What comes beside every punted packet: [`ir::Op::Punt`]'s arguments, by position: `in_port` (32
 /// bits), `in_phy_port` (32), `metadata` (64), `tunnel_id` (64), `max_len` (16),
 /// `controller_id` (16); from actions that carry bytes for the controller, or let the packet wait, also
-/// `userdata` (16), the fields of [`PuntArgs::PIPELINE`] and `injection` (32); from those that let it wait, then
+/// `userdata` (16), the fields of [`PuntArgs::PIPELINE`], those of Geneve options, and `injection` (32); from those that let it wait, then
 /// its stack and its action set ([`Waits`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PuntArgs {
@@ -87,10 +86,10 @@ pub struct Waits {
 }
 
 impl PuntArgs {
-    /// What comes last, each of its own width.
-    pub const PIPELINE: [FieldId; 39 + OPTIONS] = {
+    /// What comes next, each of its own width; then a bit for each Geneve option that has a field, and those fields.
+    pub const PIPELINE: [FieldId; 39] = {
         use FieldId::*;
-        let own = [
+        [
             Reg0,
             Reg1,
             Reg2,
@@ -130,20 +129,24 @@ impl PuntArgs {
             TunErspanDir,
             TunErspanHwid,
             TunFlags,
-        ];
-        let (mut all, mut i) = ([TunMetadata0; 39 + OPTIONS], 0);
-        while i < all.len() {
-            let option = TunMetadata0 as usize + i.saturating_sub(own.len());
-            all[i] = if i < own.len() { own[i] } else { FieldId::ALL[option] };
-            i += 1;
-        }
-        all
+        ]
     };
 
-    /// The fields of [`PuntArgs::PIPELINE`] that are there and not zero.
+    /// The place of the options' bits.
+    const OPTIONS: usize = 7 + PuntArgs::PIPELINE.len();
+
+    /// Whether a packet's field can be told.
+    pub fn tells(field: FieldId) -> bool {
+        PuntArgs::PIPELINE.contains(&field) || field.tun_metadata().is_some()
+    }
+
+    /// The fields of [`PuntArgs::PIPELINE`], and of options, that are there and not zero.
     pub fn pipeline(args: &[Bits]) -> Match {
         let mut matching = Match::new();
-        for (field, value) in PuntArgs::PIPELINE.into_iter().zip(args.iter().skip(7)) {
+        let options = options(args).map(FieldId::tun_metadata_of);
+        let own = PuntArgs::PIPELINE.into_iter().zip(args.iter().skip(7));
+        let others = options.zip(args.iter().skip(PuntArgs::OPTIONS + 1));
+        for (field, value) in own.chain(others) {
             let value = value.low_u128();
             if value != 0 && matching.check_prerequisites(field).is_ok() {
                 matching.set(field, value);
@@ -163,12 +166,20 @@ impl PuntArgs {
             max_len: at(4) as u16,
             controller_id: at(5) as u16,
             userdata: at(6) as u16,
-            injection: at(PuntArgs::INJECTION) as u32,
+            injection: at(PuntArgs::injection_at(args)) as u32,
         }
     }
 
-    /// The place of `injection`, behind [`PuntArgs::PIPELINE`].
-    const INJECTION: usize = 7 + PuntArgs::PIPELINE.len();
+    /// The place of `injection`, behind the options.
+    pub(crate) fn injection_at(args: &[Bits]) -> usize {
+        PuntArgs::OPTIONS + 1 + options(args).count()
+    }
+}
+
+/// The options whose fields are among the arguments.
+fn options(args: &[Bits]) -> impl Iterator<Item = u8> + use<> {
+    let bits = args.get(PuntArgs::OPTIONS).map_or(0, Bits::low_u64);
+    (0..64).filter(move |index| bits >> index & 1 == 1)
 }
 
 /// Ids of the program's parts.
@@ -239,7 +250,7 @@ impl Layout {
 
     /// The same, read.
     pub fn read_waits(&self, args: &[Bits]) -> Waits {
-        let mut rest = args.iter().skip(PuntArgs::INJECTION + 1).map(Bits::low_u128);
+        let mut rest = args.iter().skip(PuntArgs::injection_at(args) + 1).map(Bits::low_u128);
         let stacked = rest.next().unwrap_or(0) as usize;
         let stack: Vec<u128> = rest.by_ref().take(self.headers.stack.len()).collect();
         let values: Vec<u128> = rest.collect();

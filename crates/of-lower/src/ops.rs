@@ -219,6 +219,14 @@ pub fn punt_with(h: &Headers, reason: PuntReason, max_len: Expr, id: Expr, which
         Op::Punt { reason, mut args } => {
             args.push(which);
             args.extend(super::PuntArgs::PIPELINE.map(|field| super::fields::read(h, field)));
+            let options: Vec<u8> = h.tunnels.iter().flat_map(|t| t.mapped()).collect();
+            let bits = options.iter().fold(0u64, |bits, index| bits | 1 << index);
+            args.push(Expr::int(bits.into(), 64));
+            args.extend(
+                options
+                    .iter()
+                    .map(|index| super::fields::read(h, FieldId::tun_metadata_of(*index))),
+            );
             args.push(Expr::meta(h.injection));
             Op::Punt { reason, args }
         }

@@ -37,7 +37,7 @@ impl Transaction<'_> {
             rest.pipeline.set(field.id, field.value);
         }
         let kept = [FieldId::InPort, FieldId::Metadata, FieldId::TunnelId];
-        let known = |id: &FieldId| kept.contains(id) || PuntArgs::PIPELINE.contains(id);
+        let known = |id: &FieldId| kept.contains(id) || PuntArgs::tells(*id);
         let fields = rest.pipeline.iter().map(|f| f.id);
         let others: Vec<FieldId> = fields.filter(|id| !known(id)).collect();
         others.into_iter().for_each(|id| rest.pipeline.remove(id));

@@ -120,6 +120,12 @@ impl TunnelHeaders {
         vec![set(option.meta, Expr::int(0, 128)), set(self.present, present)]
     }
 
+    /// The options that have fields, by index, the lowest one first.
+    pub(crate) fn mapped(&self) -> impl Iterator<Item = u8> {
+        let all = self.options.iter().fold(0u64, |all, option| all | 1 << option.index);
+        (0..64).filter(move |index| all >> index & 1 == 1)
+    }
+
     /// A descriptor is no part of a packet's length.
     pub(crate) fn preface(&self) -> Preface {
         let ports = (descriptor::IN_PORT >> 16) as u16;
