@@ -430,7 +430,7 @@ fields! {
     /// ERSPAN type III: the engine that mirrored.
     TunErspanHwid 14 "ERSPAN_HWID" ["tun_erspan_hwid"] 6/1 mask set et hex 266 [];
     /// Flags of the tunnel's header ([`TUN_FLAGS`]).
-    TunFlags 104 "TUN_FLAGS" ["tun_flags"] 16/2 mask set nx tun_flags 267 [];
+    TunFlags 104 "TUN_FLAGS" ["tun_flags"] 1/2 mask set nx tun_flags 267 [];
     /// The Geneve option of this number in the switch's map of options.
     TunMetadata0 40 "TUN_METADATA0" ["tun_metadata0"] 128/16 mask set nx hex 270 [];
     /// The Geneve option of this number in the switch's map of options.
