@@ -79,6 +79,8 @@ const LIGHT_WHOLE: u64 = 1_500_000;
 const WORSE: f64 = 1.25;
 /// Keys of traffic that are enough to judge by.
 const TRAFFIC_MIN: usize = 64;
+/// Entries of a table that is planned while updates wait, at most: a fraction of a millisecond's worth.
+const PLANNED_AT_ONCE_MAX: usize = 256;
 
 /// Whether code can serve a version.
 enum Fit {
@@ -373,39 +375,40 @@ impl JitEngine {
         slower.map_or(Fit::Fits, Fit::Slower)
     }
 
-    /// The plan of a table that is looked up in its index; none if there is nothing to plan.
-    fn plan(&self, replica: &Replica, table: TableId) -> Option<TablePlan> {
+    /// What a plan may choose for a table that is looked up in its index; none if there is nothing to plan.
+    fn plannable(&self, replica: &Replica, table: TableId) -> Option<choose::Options> {
         if replica.len(table) == 0 || replica.is_forced(table) {
             return None;
         }
         let forced = self.options.template == Some(Template::Index(Kind::Decomposed));
-        let mut options = choose::Options {
+        Some(choose::Options {
             direct_code_max: self.options.direct_max,
             decompose: self.options.decompose,
             goal: self.options.goal,
             force: forced.then_some(plan::Template::Decomposed),
             ..choose::Options::default()
-        };
-        let plan = replica.plan(table, &self.options.model, &options);
-        plan.or_else(|_refused| {
-            options.force = None;
-            replica.plan(table, &self.options.model, &options)
         })
-        .ok()
+    }
+
+    /// The plan of a table that is looked up in its index; none if there is nothing to plan.
+    fn plan(&self, replica: &Replica, table: TableId) -> Option<TablePlan> {
+        replica.plan(table, &self.options.model, &self.plannable(replica, table)?)
     }
 
     /// The structure that serves a table best, if it is another one than serves it now.
     fn replan(&self, replica: &Replica, table: TableId) -> Option<StructureChoice> {
-        let (plan, serves) = (self.plan(replica, table)?, replica.kind(table));
-        match (plan.template.kind(), plan.decomposition) {
-            // Which of the general forms it is, is decided by what lookups take.
-            (Some(Kind::TupleMerge), _) if serves.is_general() => None,
-            (Some(kind), _) if kind == serves => None,
-            (_, Some(decomposition)) => Some(StructureChoice::Decomposed(Arc::new(decomposition))),
-            (Some(kind), None) => Some(StructureChoice::Kind(kind)),
-            // It becomes code; its index is for those who come by before that.
-            (None, None) => None,
+        StructureChoice::of_plan(self.plan(replica, table)?, replica.kind(table))
+    }
+
+    /// The same, while others wait: large tables take their time, and are planned where nobody does.
+    fn replan_soon(&mut self, table: TableId) -> Option<StructureChoice> {
+        let replica = self.replicas.serving();
+        if replica.len(table) <= PLANNED_AT_ONCE_MAX {
+            return self.replan(replica, table);
         }
+        let options = self.plannable(replica, table)?;
+        let general = self.may_gain(table);
+        Some(self.replicas.serving().planned(table, &self.options.model, &options, general))
     }
 
     /// Whether a table that a general form serves may gain by another arrangement: much of it has changed, or
@@ -487,7 +490,7 @@ impl JitEngine {
             // One at a time: the others keep until it is done.
             if busy.is_none() {
                 let served = match calmed {
-                    true => self.replan(self.replicas.serving(), table),
+                    true => self.replan_soon(table),
                     false => None,
                 };
                 let general = || StructureChoice::Kind(Kind::TupleMerge);

@@ -16,6 +16,7 @@ mod tree;
 mod view;
 
 pub use self::engine::InterpEngine;
+use self::structures::Planning;
 pub(crate) use self::structures::{RebuildInput, Replacement, StructureChoice};
 
 use self::index::Index;
@@ -34,7 +35,7 @@ use hashbrown::HashMap;
 use interp::{Externs, Input, Sink, Trace};
 use ir::{Action, ActionId, Entry, Group, GroupId, MeterId, Program, Select, TableId, Verdict};
 use plan::Model;
-use plan::choose::{self, Refused, TablePlan};
+use plan::choose::{self, TablePlan};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -245,9 +246,25 @@ impl Replica {
         table: TableId,
         model: &Model,
         options: &choose::Options,
-    ) -> Result<TablePlan, Refused> {
+    ) -> Option<TablePlan> {
+        self.planning(table, model, options).possible(&self.tables[table.index()].table)
+    }
+
+    /// The same, to be found elsewhere of a copy of its rules. `general`: if nothing is better, the general form is to be
+    /// arranged anew.
+    pub(crate) fn planned(
+        &self,
+        table: TableId,
+        model: &Model,
+        options: &choose::Options,
+        general: bool,
+    ) -> StructureChoice {
+        StructureChoice::Planned(Arc::new(self.planning(table, model, options)), general)
+    }
+
+    fn planning(&self, table: TableId, model: &Model, options: &choose::Options) -> Planning {
         let at = table.index();
-        self.tables[at].plan(&self.program.tables[at], model, options)
+        self.tables[at].planning(&self.program.tables[at], model, options)
     }
 
     /// What serves a table.

@@ -3,14 +3,14 @@
 //! An index is built over the key fields that some entry of its table looks at, and no others: of
 //! OpenFlow's forty a table uses a few. When an entry uses one more, that table's index is rebuilt.
 
-use super::structures::{KeyLayout, Replacement, StructureChoice, replace};
+use super::structures::{KeyLayout, Planning, Replacement, StructureChoice, replace};
 use super::tree::Tree;
 use crate::records::Records;
 use crate::samples::Samples;
 use classify::{InsertError, Kind, Layout, Range, Rule, RuleError};
 use hashbrown::HashMap;
 use ir::{ActionCall, Bits, Entry, KeyMatch, MatchKind, Pattern, Table};
-use plan::choose::{self, Facts, Refused, TablePlan};
+use plan::choose;
 use plan::{Column, Model};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -307,25 +307,17 @@ impl Index {
         }
     }
 
-    /// How the table is best looked up by what it holds now.
-    pub(super) fn plan(
+    /// What a plan of the table depends on beside its rules.
+    pub(super) fn planning(
         &self,
         table: &Table,
         model: &Model,
         options: &choose::Options,
-    ) -> Result<TablePlan, Refused> {
-        let shape = self.table.shape();
+    ) -> Planning {
         let key = self.used.iter().map(|k| &table.key[*k as usize]);
-        let columns: Vec<Column> =
-            key.map(|k| Column { name: k.name.clone(), bits: k.width }).collect();
-        let rules = || self.table.iter().collect::<Vec<Rule>>();
-        let facts = Facts {
-            columns: &columns,
-            rules: Some(&rules),
-            memory_bytes: Some(self.table.memory_bytes() as u64),
-            ..Facts::new(&table.name, &shape)
-        };
-        choose::choose_table(&facts, model, options)
+        let columns = key.map(|k| Column { name: k.name.clone(), bits: k.width }).collect();
+        let (model, options) = (model.clone(), options.clone());
+        Planning { name: table.name.clone(), columns, model, options }
     }
 
     /// Entries as rules, in the order in which they came.

@@ -4,7 +4,8 @@
 //! table has changed; [`Replacement`] knows, or is told, which entries it lacks.
 
 use classify::{Kind, Rule};
-use plan::choose::Decomposition;
+use plan::choose::{self, Decomposition, Facts, Refused, TablePlan};
+use plan::{Column, Model};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A structure to be made of a table's rules.
@@ -12,17 +13,74 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) enum StructureChoice {
     Kind(Kind),
     Decomposed(Arc<Decomposition>),
+    /// What a plan says, which is still to be made of the rules; if it says nothing, perhaps the general form, arranged anew.
+    Planned(Arc<Planning>, bool),
+}
+
+/// What a plan depends on beside a table's rules.
+pub(crate) struct Planning {
+    pub(super) name: String,
+    /// Those that the rules' keys are packed from.
+    pub(super) columns: Vec<Column>,
+    pub(super) model: Model,
+    pub(super) options: choose::Options,
+}
+
+impl Planning {
+    /// How a table with these rules is looked up best.
+    pub(super) fn plan(
+        &self,
+        table: &classify::Table,
+        options: &choose::Options,
+    ) -> Result<TablePlan, Refused> {
+        let shape = table.shape();
+        let rules = || table.iter().collect::<Vec<Rule>>();
+        let facts = Facts {
+            columns: &self.columns,
+            rules: Some(&rules),
+            memory_bytes: Some(table.memory_bytes() as u64),
+            ..Facts::new(&self.name, &shape)
+        };
+        choose::choose_table(&facts, &self.model, options)
+    }
+
+    /// The plan as it is asked for, or the best where what is asked for cannot serve.
+    pub(super) fn possible(&self, table: &classify::Table) -> Option<TablePlan> {
+        let any = || self.plan(table, &choose::Options { force: None, ..self.options.clone() });
+        self.plan(table, &self.options).or_else(|_refused| any()).ok()
+    }
 }
 
 impl StructureChoice {
+    /// What a plan asks for, if it is another structure than this, which serves.
+    pub(crate) fn of_plan(plan: TablePlan, serves: Kind) -> Option<StructureChoice> {
+        match (plan.template.kind(), plan.decomposition) {
+            // Which of the general forms it is, is decided by what lookups take.
+            (Some(Kind::TupleMerge), _) if serves.is_general() => None,
+            (Some(kind), _) if kind == serves => None,
+            (_, Some(decomposition)) => Some(StructureChoice::Decomposed(Arc::new(decomposition))),
+            (Some(kind), None) => Some(StructureChoice::Kind(kind)),
+            // It becomes code; its index is for those who come by before that.
+            (None, None) => None,
+        }
+    }
+
+    /// The same with the plan made, if that was still to be done.
+    fn decided(self, table: &classify::Table) -> Option<StructureChoice> {
+        match self {
+            StructureChoice::Planned(planning, general) => {
+                let plan = planning.possible(table);
+                let planned = plan.and_then(|plan| StructureChoice::of_plan(plan, table.kind()));
+                planned.or(general.then_some(StructureChoice::Kind(Kind::TupleMerge)))
+            }
+            other => Some(other),
+        }
+    }
+
     /// Makes it of a table's rules, and leaves the table alone: none if it cannot hold them, or, where a general
     /// form serves already, if looking these keys up would not become much faster.
-    pub(super) fn of(
-        &self,
-        table: &classify::Table,
-        keys: &[Box<[u8]>],
-    ) -> Option<classify::Table> {
-        let mut keys = keys.iter().map(|key| &**key);
+    pub(super) fn of(&self, table: &classify::Table, all: &[Box<[u8]>]) -> Option<classify::Table> {
+        let mut keys = all.iter().map(|key| &**key);
         match self {
             StructureChoice::Kind(Kind::TupleMerge) if table.kind().is_general() => {
                 table.improved(&mut keys)
@@ -30,6 +88,8 @@ impl StructureChoice {
             // The general form has several, and time to choose.
             StructureChoice::Kind(Kind::TupleMerge) => Some(table.arranged_for(&mut keys)),
             StructureChoice::Kind(kind) => table.rebuilt(*kind).ok(),
+            // It is decided before.
+            StructureChoice::Planned(..) => self.clone().decided(table)?.of(table, all),
             StructureChoice::Decomposed(plan) => {
                 let rules: Vec<Rule> = table.iter().collect();
                 let structure = plan.structure(table.layout().clone(), &rules).ok()?;
@@ -58,6 +118,7 @@ impl RebuildInput {
     /// Makes the structure, for each replica; takes its time. None if there is nothing to gain.
     pub(crate) fn make(self) -> Option<Replacement> {
         let RebuildInput { served, table, keys, over } = self;
+        let served = served.decided(&table)?;
         let mut first = served.of(&table, &keys)?;
         // Copies share it.
         first.generate(&jit::lookup::generate);
@@ -67,7 +128,7 @@ impl RebuildInput {
         };
         let second = match served {
             StructureChoice::Decomposed(_) => served.of(&table, &keys)?,
-            StructureChoice::Kind(_) => first.snapshot(),
+            _ => first.snapshot(),
         };
         Some(Replacement { tables: Mutex::new(vec![second, first]), over, lacks: Vec::new(), ns })
     }
