@@ -421,25 +421,29 @@ impl Received {
         map: &OptionMap,
         room: &mut [u8],
     ) -> Result<usize, Refused> {
-        let len = map.descriptor_len();
-        let (fields, data) = room
-            .get_mut(..len)
-            .and_then(|room| room.split_first_chunk_mut::<LEN>())
-            .ok_or(Refused::NoRoom)?;
-        data.fill(0);
         let options = packet.get(self.options.clone()).ok_or(Refused::Truncated)?;
-        let present = read_options(options, map, data)?;
-        Fields {
-            map: map.number,
-            id: self.id,
-            src: Some(self.remote),
-            dst: Some(self.local),
-            present,
-            ..self.fields
-        }
-        .write(fields);
-        Ok(len)
+        let (src, dst) = (Some(self.remote), Some(self.local));
+        describe(Fields { id: self.id, src, dst, ..self.fields }, options, map, room)
     }
+}
+
+/// Writes a descriptor with these fields and options, laid out by this map, to the front of `room`; says how many octets it is.
+#[inline]
+pub(crate) fn describe(
+    fields: Fields,
+    options: &[u8],
+    map: &OptionMap,
+    room: &mut [u8],
+) -> Result<usize, Refused> {
+    let len = map.descriptor_len();
+    let (front, data) = room
+        .get_mut(..len)
+        .and_then(|room| room.split_first_chunk_mut::<LEN>())
+        .ok_or(Refused::NoRoom)?;
+    data.fill(0);
+    let present = read_options(options, map, data)?;
+    Fields { map: map.number, present, ..fields }.write(front);
+    Ok(len)
 }
 
 //= rfc8926 §3.5: an endpoint that does not know a critical option drops the packet.

@@ -9,14 +9,14 @@
 
 use std::net::Ipv4Addr;
 
-use contract::tunnel::{LEN, OptionMap, flags};
+use contract::tunnel::{OptionMap, flags};
 use wire::IpProtocol;
 use wire::checksum::{self, Pseudo};
 
 use crate::config::Kind;
 use crate::descriptor::Fields;
 use crate::headers::TEB;
-use crate::parse::{Received, read_options};
+use crate::parse::{Received, describe};
 use crate::refused::Refused;
 
 /// Octets in front of options, or of the inner frame.
@@ -117,31 +117,17 @@ impl Plain {
         map: &OptionMap,
         room: &mut [u8],
     ) -> Result<usize, Refused> {
-        let len = map.descriptor_len();
-        let (fields, data) = room
-            .get_mut(..len)
-            .and_then(|room| room.split_first_chunk_mut::<LEN>())
-            .ok_or(Refused::NoRoom)?;
-        let mut present = 0;
-        data.fill(0);
-        let start = usize::from(self.start);
-        if start > HEADERS {
-            let options = packet.get(HEADERS..start).ok_or(Refused::Truncated)?;
-            present = read_options(options, map, data)?;
-        }
-        Fields {
-            map: map.number,
+        let options = packet.get(HEADERS..self.start.into()).ok_or(Refused::Truncated)?;
+        let fields = Fields {
             flags: if self.oam { flags::OAM } else { 0 },
             tos: self.tos,
             ttl: self.ttl,
             id: self.key.id.into(),
             src: Some(self.key.remote.into()),
             dst: Some(self.key.near.local.into()),
-            present,
             ..Fields::default()
-        }
-        .write(fields);
-        Ok(len)
+        };
+        describe(fields, options, map, room)
     }
 
     /// The same in general terms.
@@ -177,6 +163,7 @@ mod tests {
     use crate::inner::tests::udp4;
     use crate::table::Table;
     use crate::tests::random::Random;
+    use contract::tunnel::LEN;
 
     /// A packet of a port, from its IP header on.
     fn sent(kind: Kind, csum: bool, random: &mut Random) -> Vec<u8> {
