@@ -122,6 +122,7 @@ fn hints(info: &info::P4Info) -> Hints {
             keys: t.match_fields.iter().map(|f| (f.name.clone(), key(f))).collect(),
             default_only: scoped(Scope::DefaultOnly),
             table_only: scoped(Scope::TableOnly),
+            group_only: scoped(Scope::GroupAction),
         };
         (name(&t.preamble), hints)
     };

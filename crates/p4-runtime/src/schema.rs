@@ -3,6 +3,9 @@
 //! Ids are the client's. All that it names must be in the program and agree with it; what it leaves out, the client does
 //! not see.
 
+mod header;
+mod port;
+
 use crate::code::{Fault, fault};
 use crate::proto::info;
 use crate::restriction::{self, Restriction};
@@ -64,6 +67,8 @@ pub struct ActionUse {
     pub in_entries: bool,
     /// It may be the default.
     pub as_default: bool,
+    /// Groups of action sets may have it, and nothing else may.
+    pub of_groups: bool,
 }
 
 /// A table.
@@ -93,6 +98,8 @@ pub struct Table {
     pub timeouts: bool,
     /// The direct counter's id.
     pub counter: Option<u32>,
+    /// The array that counts the default action.
+    pub default_counter: Option<u32>,
     /// The direct meter's id, and whether it counts packets.
     pub meter: Option<(u32, bool)>,
     /// Only this role may write it, and the one without a name.
@@ -214,9 +221,14 @@ pub struct Schema {
     pub table_ids: HashMap<TableId, u32>,
     /// Who alone may write, by id.
     pub roles: HashMap<u32, String>,
+    /// How the client writes ports.
+    pub port: Sdn,
     /// Strings of translated types, by URI (or name) and bits.
     pub strings: HashMap<(String, u32), Arc<Strings>>,
 }
+
+/// Ports of v1model.
+pub(crate) const PORT_BITS: u32 = 9;
 
 const ROLE: &str = "@p4runtime_role(\"";
 
@@ -342,6 +354,7 @@ impl Binding<'_> {
         for header in &info.controller_packet_metadata {
             self.header(header)?;
         }
+        self.port()?;
         match info.externs.iter().find(|e| !e.instances.is_empty()) {
             None => Ok(()),
             Some(e) => Err(fault!(
@@ -465,7 +478,8 @@ impl Binding<'_> {
         let Some(a) = t.actions.iter().find(|a| a.name == action.name) else {
             // A table without a default of its own has this one.
             if action.name == "NoAction" {
-                return Ok((self.program.tables[t.id.index()].default.action, true));
+                let default = self.program.tables[t.id.index()].default.action;
+                return Ok((t.of_default(default), true));
             }
             return Err(fault!(
                 InvalidArgument,
@@ -545,9 +559,19 @@ impl Binding<'_> {
             let (action, default_only) = self.action_in(own, a.id)?;
             let scope = a.scope();
             use info::action_ref::Scope as S;
-            let in_entries = !default_only && scope != S::DefaultOnly;
-            let as_default = !matches!(scope, S::TableOnly | S::GroupAction);
-            actions.insert(a.id, ActionUse { action, in_entries, as_default });
+            let own_group_only = own.actions.iter().any(|o| o.id == action && o.group_only);
+            let of_groups = scope == S::GroupAction || own_group_only;
+            if of_groups != own_group_only {
+                return Err(fault!(
+                    InvalidArgument,
+                    "P4Info, the table `{name}`: its action {} has the scope GROUP_ACTION, which the program's \
+                     @groupaction does not say",
+                    a.id
+                ));
+            }
+            let in_entries = !default_only && scope != S::DefaultOnly && !of_groups;
+            let as_default = scope != S::TableOnly && !of_groups;
+            actions.insert(a.id, ActionUse { action, in_entries, as_default, of_groups });
             self.out.action_ids.insert((own.id, action), a.id);
         }
         let profile = match (own.profile, t.implementation_id) {
@@ -601,6 +625,7 @@ impl Binding<'_> {
             has_initial: t.has_initial_entries,
             timeouts: own.timeouts,
             counter,
+            default_counter: own.default_counter.as_ref().map(|c| c.array),
             meter,
             role: self.out.roles.get(&id).cloned(),
         };
@@ -918,58 +943,6 @@ impl Binding<'_> {
             T::Tuple(_) => Shape::Tuple(all),
             _ => Shape::Struct(all),
         }))
-    }
-
-    fn header(&mut self, h: &info::ControllerPacketMetadata) -> Result<(), Fault> {
-        let (_, name) = self.preamble(h.preamble.as_ref(), "the controller header")?;
-        let mut bits = 0u64;
-        let mut fields = Vec::new();
-        let mut ids = HashSet::new();
-        for m in &h.metadata {
-            let mut width = u32::try_from(m.bitwidth).unwrap_or(0);
-            let at = format!("the controller header `{name}`, `{}`", m.name);
-            let mut sdn = Sdn::Plain;
-            if let Some(named) = m.type_name.as_ref().filter(|t| self.is_translated(t)) {
-                let own = self.widths.get(&named.name).copied();
-                width = own.ok_or_else(|| {
-                    fault!(
-                        InvalidArgument,
-                        "P4Info, {at}: nothing tells how many bits its translated type `{}` has in the program",
-                        named.name
-                    )
-                })?;
-                sdn = self.sdn(Some(named), m.bitwidth, width, &at)?;
-            }
-            if m.id == 0 || !ids.insert(m.id) || width == 0 || width > 2048 {
-                return Err(fault!(
-                    InvalidArgument,
-                    "P4Info, the controller header `{name}`, `{}`: an id that is single and 1 to 2048 bits are \
-                     needed, not id {} and {} bits",
-                    m.name,
-                    m.id,
-                    m.bitwidth
-                ));
-            }
-            bits += u64::from(width);
-            fields.push(Param { id: m.id, name: m.name.clone(), width, sdn });
-        }
-        if !bits.is_multiple_of(8) {
-            return Err(fault!(
-                InvalidArgument,
-                "P4Info, the controller header `{name}` has {bits} bits, which are no whole bytes"
-            ));
-        }
-        match name {
-            "packet_in" => self.out.packet_in = Some(fields),
-            "packet_out" => self.out.packet_out = Some(fields),
-            _ => {
-                return Err(fault!(
-                    InvalidArgument,
-                    "P4Info: the controller header `{name}`; there are packet_in and packet_out"
-                ));
-            }
-        }
-        Ok(())
     }
 }
 

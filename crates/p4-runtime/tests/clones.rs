@@ -62,6 +62,8 @@ fn clones_are_cut_and_have_a_queue() {
         (EngineKind::default(), true, &[3, 4]),
         (EngineKind::Interp, false, &[3]),
         (EngineKind::default(), false, &[3]),
+        (EngineKind::Interp, false, &[3, 4]),
+        (EngineKind::default(), false, &[3, 4]),
     ] {
         let (first, second) = if at_ingress { (ingress, "") } else { ("", egress) };
         let text = PROGRAM.replace("INGRESS", first).replace("EGRESS", second);
@@ -96,6 +98,12 @@ fn clones_are_cut_and_have_a_queue() {
             let clones = ports.iter().map(|p| (u32::from(*p), queue, most));
             let wanted: Vec<_> = std::iter::once((2, 0, None)).chain(clones).collect();
             assert_eq!(told, wanted, "{what}");
+        }
+        let many: Vec<u8> = (1..=17).collect();
+        if !at_ingress {
+            let told = bed.refused(&write(Type::Modify, session(&many, 0, 0)));
+            assert!(told.0 == 12 && told.1.contains("16 is the most"), "{told:?}");
+            bed.done(&write(Type::Modify, session(&many[..16], 0, 0)));
         }
         let told = bed.refused(&write(Type::Modify, session(ports, -1, 0)));
         assert_eq!(told.0, 3);

@@ -178,6 +178,30 @@ fn defaults_are_set_and_reset() {
     assert!(told.1.contains("only MODIFY"), "{told:?}");
 }
 
+//= p4runtime-1.5.0 §9.1: a table takes as many entries as the program says, and refuses more with RESOURCE_EXHAUSTED.
+#[test]
+fn a_table_is_as_large_as_it_says() {
+    for (size, most) in [("size = 3;", 3u8), ("", 0)] {
+        let bed = bed(&EVERYTHING.replace("table exactly {", &format!("table exactly {{ {size}")));
+        let _told = bed.primary();
+        let (exactly, go) = (bed.id("exactly"), bed.id("go"));
+        let of = |n: u8| {
+            let key = vec![exact(1, &[n]), exact(2, &[1])];
+            write(Type::Insert, E::TableEntry(entry(exactly, key, action(go, Some(&[1])))))
+        };
+        let fits = if most == 0 { 200 } else { most };
+        (0..fits).for_each(|n| bed.done(&of(n)));
+        if most > 0 {
+            let told = bed.refused(&of(most));
+            assert!(told.0 == 8 && told.1.contains("full"), "{told:?}");
+            // Another one's place will do.
+            let gone = entry(exactly, vec![exact(1, &[0]), exact(2, &[1])], action(go, Some(&[1])));
+            bed.done(&write(Type::Delete, E::TableEntry(gone)));
+            bed.done(&of(most));
+        }
+    }
+}
+
 #[test]
 fn counters_and_registers_are_written_and_read() {
     let bed = bed(EVERYTHING);
@@ -374,10 +398,6 @@ fn members_groups_and_action_sets_come_back() {
         size_semantics: S::SumOfMembers as i32,
         group_action: None,
     };
-    let random =
-        v1::ActionProfileActionSet { action_selection_mode: M::Random as i32, ..set.clone() };
-    let random = entry(spread, key(), to(A::ActionProfileActionSet(random)));
-    assert_eq!(bed.refused(&write(Type::Modify, E::TableEntry(random))).0, 12);
     let shot = entry(spread, key(), to(A::ActionProfileActionSet(set)));
     bed.done(&write(Type::Modify, E::TableEntry(shot.clone())));
     assert_eq!(bed.read(of_table(spread)), [E::TableEntry(shot.clone())]);

@@ -107,6 +107,96 @@ fn entries_have_the_clients_values() {
     assert_eq!(bed.read(all(routes)), [two]);
 }
 
+//= p4runtime-1.5.0 §8: ports of replicas and watched ports have the client's values.
+#[test]
+fn replicas_and_watched_ports_have_the_clients_values() {
+    use v1::packet_replication_engine_entry::Type as Pre;
+    let text = include_str!("../../../filetests/p4/profiles.p4")
+        .replace(
+            "header h_t",
+            "@p4runtime_translation(\"p4.org/ports\", string) type bit<9> port_t;\nheader h_t",
+        )
+        .replace(
+            "action send(bit<9> port) { sm.egress_spec = port; }",
+            "action send(port_t port) { sm.egress_spec = (bit<9>) port; }",
+        );
+    let bed = bed(&text);
+    let _told = bed.primary();
+    let pre =
+        |of| E::PacketReplicationEngineEntry(v1::PacketReplicationEngineEntry { r#type: Some(of) });
+    let replica = |port: &str| v1::Replica {
+        port_kind: Some(v1::replica::PortKind::Port(port.as_bytes().to_vec())),
+        instance: 1,
+        backup_replicas: vec![v1::BackupReplica { port: b"7".to_vec(), instance: 2 }],
+    };
+    let group = |replicas| {
+        pre(Pre::MulticastGroupEntry(v1::MulticastGroupEntry {
+            multicast_group_id: 3,
+            replicas,
+            metadata: Vec::new(),
+        }))
+    };
+    let ports = || vec![replica("eth-a"), replica("eth-b")];
+    bed.done(&write(Type::Insert, group(ports())));
+    assert_eq!(bed.read(group(vec![])), [group(ports())]);
+    let session = |replicas| {
+        let of =
+            v1::CloneSessionEntry { session_id: 4, replicas, ..v1::CloneSessionEntry::default() };
+        pre(Pre::CloneSessionEntry(of))
+    };
+    bed.done(&write(Type::Insert, session(vec![replica("eth-b")])));
+    assert_eq!(bed.read(session(vec![])), [session(vec![replica("eth-b")])]);
+    // The same strings are the same ports in actions, and decimal digits are the program's numbers.
+    let (balanced, send) = (bed.id("balanced"), bed.id("I.send"));
+    let params = vec![v1::action::Param { param_id: 1, value: b"eth-b".to_vec() }];
+    let member = E::ActionProfileMember(v1::ActionProfileMember {
+        action_profile_id: balanced,
+        member_id: 1,
+        action: Some(v1::Action { action_id: send, params }),
+    });
+    bed.done(&write(Type::Insert, member));
+    use v1::action_profile_group::member::WatchKind;
+    let watching = E::ActionProfileGroup(v1::ActionProfileGroup {
+        action_profile_id: balanced,
+        group_id: 2,
+        members: vec![v1::action_profile_group::Member {
+            member_id: 1,
+            weight: 1,
+            watch_kind: Some(WatchKind::WatchPort(b"eth-a".to_vec())),
+        }],
+        max_size: 4,
+    });
+    bed.done(&write(Type::Insert, watching.clone()));
+    assert_eq!(bed.read(watching.clone()), [watching]);
+    let host = bed.host.lock().unwrap();
+    let (_, copies) = host.control().multicast_groups().next().unwrap();
+    let ports: Vec<u32> = copies.replicas.iter().map(|r| r.port).collect();
+    let (_, own) = host.control().members("I.balanced").map(|m| m[0].clone()).unwrap();
+    assert_eq!((ports[1], copies.replicas[0].backups[0].0), (own.args[0].low_u32(), 7));
+    assert_ne!(ports[0], ports[1]);
+}
+
+#[test]
+fn several_types_of_ports_are_told_apart_by_name() {
+    let two = |first: &str| {
+        format!(
+            "@p4runtime_translation(\"p4.org/ports\", string) type bit<9> {first};\n\
+             @p4runtime_translation(\"p4.org/uplinks\", string) type bit<9> uplink_port_t;\nheader h_t"
+        )
+    };
+    let profiles = include_str!("../../../filetests/p4/profiles.p4");
+    for (name, text) in [("port_id_t", true), ("port_t", false)] {
+        let text_of = profiles.replace("header h_t", &two(name));
+        let built = compile(&text_of, p4::limits::Limits::default()).map_err(|e| e.text).unwrap();
+        let bound = p4_runtime::schema::Schema::bind(
+            &built.info,
+            &built.lowered.names,
+            &built.lowered.program,
+        );
+        assert_eq!(bound.unwrap().port.translates(), text, "{name}");
+    }
+}
+
 #[test]
 fn packets_and_digests_have_the_clients_values() {
     let (near, far) = port::memory::port("near", port::memory::Config::default()).unwrap();

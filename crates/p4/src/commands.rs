@@ -493,7 +493,7 @@ impl Session<'_> {
             let line = self.entry_line(&t, entry)?;
             self.told.push(line);
         }
-        let default = self.control.pipeline.entries(t.id).default();
+        let default = &self.control.default_of(t.id);
         // A table without a default action has one that no command can name: it does nothing.
         match (self.control.refers(t.id, None), Control::action_of(&t, default.action)) {
             (Some(Refers::Member(m)), _) => {

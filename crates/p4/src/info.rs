@@ -576,6 +576,8 @@ impl<'a> Info<'a> {
                 fields.push(word(3, "scope", "TABLE_ONLY", 1));
             } else if a.default_only {
                 fields.push(word(3, "scope", "DEFAULT_ONLY", 2));
+            } else if a.group_only {
+                fields.push(word(3, "scope", "GROUP_ACTION", 3));
             }
             out.push(message(3, "action_refs", fields));
         }
@@ -589,7 +591,8 @@ impl<'a> Info<'a> {
             out.push(message(3, "action_refs", fields));
         }
         let declared = &self.lowered.program.tables[t.id.index()].default;
-        let default = t.actions.iter().find(|a| a.id == declared.action);
+        let declared_action = t.of_default(declared.action);
+        let default = t.actions.iter().find(|a| a.id == declared_action);
         let default_id = default.map_or(no_action, |a| self.id(kind::ACTION, &a.name));
         if source.default_const {
             out.push(number(4, "const_default_action_id", default_id));

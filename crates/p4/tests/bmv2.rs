@@ -124,6 +124,7 @@ fn hints_tell_what_the_json_leaves_out() {
     let ops = TableHints {
         keys: HashMap::from([("op".to_owned(), key)]),
         default_only: ["NoAction".to_owned()].into(),
+        group_only: Default::default(),
         table_only: ["I.add".to_owned()].into(),
     };
     let ports = TableHints::default();

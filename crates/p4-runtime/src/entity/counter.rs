@@ -31,7 +31,7 @@ pub(super) fn write_direct(
     let Some(of) = &e.table_entry else {
         return Err(fault!(InvalidArgument, "the direct counter entry has no table entry"));
     };
-    let (t, id) = table::named(w.schema, w.control, of)?;
+    let (t, owner) = table::named(w.schema, w.control, of)?;
     w.allowed(t.id, &format!("table `{}`", t.name))?;
     if t.counter.is_none() {
         return Err(fault!(InvalidArgument, "table `{}` has no direct counter", t.name));
@@ -41,7 +41,7 @@ pub(super) fn write_direct(
         Some(data) => counted(data, &t.name)?,
         None => return Err(fault!(InvalidArgument, "table `{}`: the counter has no data", t.name)),
     };
-    w.effects.push(Effect::EntryCounter(id, to));
+    w.effects.extend(owner.count(t, to));
     Ok(())
 }
 

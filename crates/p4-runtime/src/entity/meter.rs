@@ -7,7 +7,6 @@ use super::units::{self, rates, set_direct, set_meter};
 use crate::code::{Fault, fault};
 use crate::proto::v1;
 use ir::MeterId;
-use p4::control::meter_of;
 use v1::entity::Entity as E;
 use v1::update::Type;
 
@@ -40,7 +39,7 @@ pub(super) fn write_direct(
     let Some(of) = &e.table_entry else {
         return Err(fault!(InvalidArgument, "the direct meter entry has no table entry"));
     };
-    let (t, id) = table::named(w.schema, w.control, of)?;
+    let (t, owner) = table::named(w.schema, w.control, of)?;
     w.allowed(t.id, &format!("table `{}`", t.name))?;
     if t.meter.is_none() {
         return Err(fault!(InvalidArgument, "table `{}` has no direct meter", t.name));
@@ -49,11 +48,12 @@ pub(super) fn write_direct(
     if e.counter_data.is_some() && e.config.is_none() {
         return Err(units::without_rates(&t.name));
     }
-    let updates = set_direct(w.control, t, id, e.config.as_ref())?;
+    let meter = owner.meter(t);
+    let updates = set_direct(w.control, t, meter, e.config.as_ref())?;
     w.take(updates);
-    w.effects.push(Effect::MeterFresh(meter_of(id)));
+    w.effects.push(Effect::MeterFresh(meter));
     match &e.counter_data {
-        Some(data) => units::set_counts(w, meter_of(id), data, &t.name),
+        Some(data) => units::set_counts(w, meter, data, &t.name),
         None => Ok(()),
     }
 }

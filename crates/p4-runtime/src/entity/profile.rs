@@ -2,10 +2,10 @@
 
 use super::shared::{Reading, Writing, unknown};
 use super::{replication, table};
-use crate::canonical;
 use crate::code::{Fault, fault};
 use crate::proto::v1;
 use crate::schema::{Profile, Schema};
+use crate::translation::Sdn;
 use p4::control::profiles::{GroupOf, Member, Share};
 use v1::action_profile_group::member::WatchKind as W;
 use v1::entity::Entity as E;
@@ -62,7 +62,7 @@ pub(super) fn write_member(
 }
 
 #[allow(deprecated, reason = "old clients watch by number")]
-fn group(p: &Profile, e: &v1::ActionProfileGroup) -> Result<GroupOf, Fault> {
+fn group(sdn: &Sdn, p: &Profile, e: &v1::ActionProfileGroup) -> Result<GroupOf, Fault> {
     let at = format!("action profile `{}`, group {}", p.name, e.group_id);
     let max_size = u32::try_from(e.max_size)
         .map_err(|_| fault!(InvalidArgument, "{at}: max_size {} is negative", e.max_size))?;
@@ -78,7 +78,7 @@ fn group(p: &Profile, e: &v1::ActionProfileGroup) -> Result<GroupOf, Fault> {
         })?;
         let watch_port = match &m.watch_kind {
             None => None,
-            Some(W::WatchPort(bytes)) => Some(replication::port(bytes)?),
+            Some(W::WatchPort(bytes)) => Some(replication::port(sdn, bytes)?),
             Some(W::Watch(port)) => replication::watch(*port)?,
         };
         if out.members.insert(m.member_id, Share { weight, watch_port }).is_some() {
@@ -101,7 +101,7 @@ pub(super) fn write_group(
     let updates = match kind {
         Type::Delete => w.control.group_drop(&p.name, e.group_id)?,
         Type::Modify => {
-            let to = group(p, e)?;
+            let to = group(&w.schema.port, p, e)?;
             let was = w.control.groups_with_shares(&p.name)?.find(|(g, _)| *g == e.group_id);
             // A group's max_size is that of its INSERT; 0 says nothing about it.
             let fixed = was.map(|(_, g)| g.max_size);
@@ -120,7 +120,10 @@ pub(super) fn write_group(
             let to = GroupOf { max_size: fixed.unwrap_or(to.max_size), ..to };
             w.control.group_set(&p.name, e.group_id, to)?
         }
-        _ => w.control.group_insert(&p.name, e.group_id, group(p, e)?)?,
+        _ => {
+            let to = group(&w.schema.port, p, e)?;
+            w.control.group_insert(&p.name, e.group_id, to)?
+        }
     };
     w.take(updates);
     Ok(())
@@ -158,7 +161,7 @@ pub(super) fn read_groups(r: &mut Reading<'_>, e: &v1::ActionProfileGroup) -> Re
                 weight: i32::try_from(s.weight).unwrap_or(i32::MAX),
                 watch_kind: s
                     .watch_port
-                    .map(|port| W::WatchPort(canonical::write_number(port.into()))),
+                    .map(|port| W::WatchPort(replication::told_port(&schema.port, port))),
             };
             r.tell(E::ActionProfileGroup(v1::ActionProfileGroup {
                 action_profile_id: id,

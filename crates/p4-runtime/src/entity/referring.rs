@@ -97,7 +97,7 @@ pub(super) fn done(
 }
 
 /// What a member of a profile has.
-fn of_member(
+pub(crate) fn of_member(
     refs: &References,
     schema: &Schema,
     control: &Control,

@@ -1,9 +1,11 @@
 //! Multicast groups and clone sessions (P4Runtime §9.5).
 
 use super::shared::{Reading, Writing};
-use crate::canonical;
 use crate::code::{Fault, fault};
 use crate::proto::v1;
+use crate::schema::PORT_BITS;
+use crate::translation::Sdn;
+use ir::Bits;
 use p4::control::multicast::{Copies, Cut, Replica, Session};
 use std::collections::HashSet;
 use v1::entity::Entity as E;
@@ -11,15 +13,21 @@ use v1::packet_replication_engine_entry::Type as Pre;
 use v1::replica::PortKind;
 use v1::update::Type;
 
-/// Ports of v1model.
-const PORT_BITS: u32 = 9;
 /// Copies of a group, at most.
 const REPLICAS_MAX: usize = 4096;
 
-/// A port as bytes.
-pub(super) fn port(bytes: &[u8]) -> Result<u32, Fault> {
-    let port = canonical::read(bytes, PORT_BITS);
-    port.map(|p| p.low_u32()).map_err(|e| fault!(OutOfRange, "the port {e}; 0 to 511 are"))
+/// A port as the client writes it.
+pub(super) fn port(sdn: &Sdn, bytes: &[u8]) -> Result<u32, Fault> {
+    let port = sdn.read(bytes, PORT_BITS).map(|p| p.low_u32());
+    port.map_err(|e| match sdn {
+        Sdn::Text(_) => Fault::new(e.code(), format!("the port {e}")),
+        _ => fault!(OutOfRange, "the port {e}; 0 to 511 are"),
+    })
+}
+
+/// The same as the client reads it.
+pub(super) fn told_port(sdn: &Sdn, port: u32) -> Vec<u8> {
+    sdn.write(&Bits::from_u128(port.into(), PORT_BITS))
 }
 
 /// A port to watch as old clients number them; 0 is none.
@@ -32,7 +40,7 @@ pub(super) fn watch(port: i32) -> Result<Option<u32>, Fault> {
 }
 
 #[allow(deprecated, reason = "old clients number ports")]
-fn replicas(of: &str, given: &[v1::Replica]) -> Result<Vec<Replica>, Fault> {
+fn replicas(sdn: &Sdn, of: &str, given: &[v1::Replica]) -> Result<Vec<Replica>, Fault> {
     if given.len() > REPLICAS_MAX {
         return Err(fault!(
             ResourceExhausted,
@@ -47,7 +55,7 @@ fn replicas(of: &str, given: &[v1::Replica]) -> Result<Vec<Replica>, Fault> {
     let mut out = Vec::with_capacity(given.len());
     for r in given {
         let port = match &r.port_kind {
-            Some(PortKind::Port(bytes)) => port(bytes),
+            Some(PortKind::Port(bytes)) => port(sdn, bytes),
             Some(PortKind::EgressPort(n)) if *n < 1 << PORT_BITS => Ok(*n),
             Some(PortKind::EgressPort(n)) => {
                 Err(fault!(OutOfRange, "there is no port {n}; 0 to 511 are"))
@@ -63,7 +71,7 @@ fn replicas(of: &str, given: &[v1::Replica]) -> Result<Vec<Replica>, Fault> {
             ));
         }
         let backups = r.backup_replicas.iter().map(|b| {
-            let port = self::port(&b.port);
+            let port = self::port(sdn, &b.port);
             Ok((
                 port.map_err(|e| Fault { text: format!("{of}: {}", e.text), ..e })?,
                 instance(b.instance)?,
@@ -76,20 +84,20 @@ fn replicas(of: &str, given: &[v1::Replica]) -> Result<Vec<Replica>, Fault> {
     Ok(out)
 }
 
-fn told(replicas: &[Replica]) -> Vec<v1::Replica> {
+fn told(sdn: &Sdn, replicas: &[Replica]) -> Vec<v1::Replica> {
     // As it was written: old clients read what they write.
     #[allow(deprecated, reason = "old clients number ports")]
     let one = |r: &Replica| v1::Replica {
         port_kind: Some(match r.numbered {
             true => PortKind::EgressPort(r.port),
-            false => PortKind::Port(canonical::write_number(r.port.into())),
+            false => PortKind::Port(told_port(sdn, r.port)),
         }),
         instance: r.instance.into(),
         backup_replicas: r
             .backups
             .iter()
             .map(|(port, instance)| v1::BackupReplica {
-                port: canonical::write_number((*port).into()),
+                port: told_port(sdn, *port),
                 instance: (*instance).into(),
             })
             .collect(),
@@ -119,7 +127,7 @@ pub(super) fn write_group(
     let updates = match kind {
         Type::Delete => w.control.group_destroy(e.multicast_group_id)?,
         _ => {
-            let replicas = replicas(&of, &e.replicas)?;
+            let replicas = replicas(&w.schema.port, &of, &e.replicas)?;
             let copies = Copies { replicas, metadata: e.metadata.clone() };
             match kind {
                 Type::Insert => w.control.multicast_insert(e.multicast_group_id, copies)?,
@@ -151,7 +159,7 @@ pub(super) fn write_session(
         )
     })?;
     let cut = Cut { length, queue: e.class_of_service };
-    let replicas = replicas(&of, &e.replicas)?;
+    let replicas = replicas(&w.schema.port, &of, &e.replicas)?;
     if replicas.is_empty() {
         return Err(fault!(InvalidArgument, "{of}: it has no replica"));
     }
@@ -174,7 +182,7 @@ pub(super) fn read_groups(r: &mut Reading<'_>, e: &v1::MulticastGroupEntry) -> R
     for (group, copies) in groups {
         let entry = v1::MulticastGroupEntry {
             multicast_group_id: group,
-            replicas: told(&copies.replicas),
+            replicas: told(&r.schema.port, &copies.replicas),
             metadata: copies.metadata,
         };
         tell(r, Pre::MulticastGroupEntry(entry));
@@ -188,7 +196,7 @@ pub(super) fn read_sessions(r: &mut Reading<'_>, e: &v1::CloneSessionEntry) -> R
     for (session, of) in control.sessions().filter(|(s, _)| id == 0 || *s == id) {
         let entry = v1::CloneSessionEntry {
             session_id: session,
-            replicas: told(&of.replicas),
+            replicas: told(&r.schema.port, &of.replicas),
             class_of_service: of.cut.queue,
             packet_length_bytes: i32::try_from(of.cut.length).unwrap_or(i32::MAX),
         };

@@ -9,9 +9,9 @@ use crate::reference::{self, References};
 use crate::restriction::Given;
 use crate::schema::{Action, Field, Schema, Table};
 use ir::program::MatchKind;
-use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Pattern, TableId};
+use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, MeterId, Pattern, TableId};
 use p4::control::profiles::{Form, Member, Refers, Share};
-use p4::control::{Control, Does, Note, meter_of, normal};
+use p4::control::{Control, Does, Note, default_meter_of, meter_of, normal};
 use std::sync::Arc;
 use v1::field_match::FieldMatchType as F;
 use v1::table_action::Type as A;
@@ -256,10 +256,9 @@ pub(crate) fn own_keep_to<'e>(
             let action = told_action(action, id, &entry.action.args);
             v1::TableAction { r#type: Some(A::Action(action)) }
         });
-        let entry = Entry { matches: matches.into(), ..entry.clone() };
         own.push(v1::TableEntry {
             table_id: t.id,
-            r#match: told_key(t, &entry),
+            r#match: told_key(t, &matches),
             action,
             ..v1::TableEntry::default()
         });
@@ -305,10 +304,10 @@ fn call(
             list(t.actions.keys().map(|id| format!("{id} ({})", name(id))))
         ));
     };
-    if default && !used.as_default {
+    if used.of_groups {
         return Err(fault!(
             PermissionDenied,
-            "table `{}`: `{}` is for entries only, not the default action",
+            "table `{}`: `{}` is for groups only, as the group_action of an action set",
             t.name,
             action.name
         ));
@@ -317,6 +316,14 @@ fn call(
         return Err(fault!(
             PermissionDenied,
             "table `{}`: `{}` is for the default action only",
+            t.name,
+            action.name
+        ));
+    }
+    if default && !used.as_default {
+        return Err(fault!(
+            PermissionDenied,
+            "table `{}`: `{}` is for entries only, not the default action",
             t.name,
             action.name
         ));
@@ -347,12 +354,30 @@ fn set_member(
     #[allow(deprecated, reason = "old clients watch by number")]
     let watch_port = match &a.watch_kind {
         None => None,
-        Some(W::WatchPort(bytes)) => Some(replication::port(bytes)?),
+        Some(W::WatchPort(bytes)) => Some(replication::port(&schema.port, bytes)?),
         Some(W::Watch(port)) => replication::watch(*port)?,
     };
     let action = schema.actions.get(&given.action_id).map(|a| a.name.clone());
     let member = Member { action: action.unwrap_or_default(), args: call.args.to_vec() };
     Ok((member, Share { weight, watch_port }))
+}
+
+/// The action that a set has before that of its members.
+fn group_action(schema: &Schema, t: &Table, given: &v1::Action) -> Result<Member, Fault> {
+    let used = t.actions.get(&given.action_id).filter(|a| a.of_groups);
+    let (Some(_), Some(action)) = (used, schema.actions.get(&given.action_id)) else {
+        let known = t.actions.iter().filter(|(_, a)| a.of_groups).map(|(id, _)| *id);
+        let name = |id: u32| schema.actions.get(&id).map_or(String::new(), |a| a.name.clone());
+        return Err(fault!(
+            InvalidArgument,
+            "table `{}`: group_action is no action of the table with @groupaction, by the id {}; there are {}",
+            t.name,
+            given.action_id,
+            list(known.map(|id| format!("{id} ({})", name(id))))
+        ));
+    };
+    let args = args(format_args!("table `{}`, group_action", t.name), action, given)?;
+    Ok(Member { action: action.name.clone(), args })
 }
 
 /// A set's mode of selection is kept in so many bits, its semantics of size behind them.
@@ -370,7 +395,7 @@ fn form(t: &Table, set: &v1::ActionProfileActionSet) -> Result<Form, Fault> {
     let size = S::try_from(set.size_semantics)
         .map_err(|_| wrong("semantics of size", set.size_semantics))?;
     let word = mode as u32 | (size as u32) << WORD_BITS;
-    Ok(Form { by_members: size == S::SumOfMembers, word })
+    Ok(Form { by_members: size == S::SumOfMembers, random: mode == M::Random, word })
 }
 
 /// What an entry is to do.
@@ -405,29 +430,16 @@ fn does(
         (Some(A::ActionProfileGroupId(g)), Some(_)) => Ok(Does::Refers(Refers::Group(*g))),
         (Some(A::ActionProfileActionSet(_)), None) => Err(lacks("action sets")),
         (Some(A::ActionProfileActionSet(set)), Some(_)) => {
-            use v1::action_profile_action_set::ActionSelectionMode as M;
-            if set.group_action.is_some() {
-                return Err(fault!(
-                    Unimplemented,
-                    "table `{}`: group_action is not known to v1model's selectors; leave it out",
-                    t.name
-                ));
-            }
-            if set.action_selection_mode() == M::Random {
-                return Err(fault!(
-                    Unimplemented,
-                    "table `{}`: members are selected by hash; RANDOM is not done",
-                    t.name
-                ));
-            }
             let form = form(t, set)?;
             if set.action_profile_actions.is_empty() {
                 return Err(fault!(InvalidArgument, "table `{}`: the action set is empty", t.name));
             }
             let members = set.action_profile_actions.iter();
             let members = members.map(|a| set_member(w.schema, t, a));
+            let members = members.collect::<Result<_, _>>()?;
+            let before = set.group_action.as_ref().map(|a| group_action(w.schema, t, a));
             let (refers, updates) =
-                w.control.own_group(t.table, members.collect::<Result<_, _>>()?, form)?;
+                w.control.own_group(t.table, members, before.transpose()?, form)?;
             w.take(updates);
             Ok(Does::Refers(refers))
         }
@@ -533,7 +545,7 @@ pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::TableEntry) -> Resu
         w.effects.push(Effect::EntryCounter(id, units::counted(data, &t.name)?));
     }
     if t.meter.is_some() && (kind == Type::Modify || e.meter_config.is_some()) {
-        let updates = units::set_direct(w.control, t, id, e.meter_config.as_ref())?;
+        let updates = units::set_direct(w.control, t, meter_of(id), e.meter_config.as_ref())?;
         w.take(updates);
         w.effects.push(Effect::MeterFresh(meter_of(id)));
     }
@@ -601,23 +613,11 @@ fn write_default(
             t.name
         ));
     }
-    if !e.r#match.is_empty() || e.priority != 0 {
-        return Err(fault!(
-            InvalidArgument,
-            "table `{}`: the default action has neither match nor priority",
-            t.name
-        ));
-    }
+    without_key(t, e)?;
     if t.const_default {
         return Err(fault!(PermissionDenied, "table `{}`: its default action is constant", t.name));
     }
-    if e.counter_data.is_some() || e.meter_config.is_some() || e.meter_counter_data.is_some() {
-        return Err(fault!(
-            Unimplemented,
-            "table `{}`: default actions have no direct counter or meter here",
-            t.name
-        ));
-    }
+    check_direct(t, e)?;
     let updates = match &e.action {
         None => w.control.default_reset(t.table)?,
         Some(action) => {
@@ -627,31 +627,66 @@ fn write_default(
         }
     };
     w.take(updates);
-    Ok(())
+    units::write_default(w, t, e)
 }
 
-/// The entry that another entity names: its table and id.
+/// What has a direct counter and a direct meter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// An entry.
+    Entry(EntryId),
+    /// The default action of a table.
+    Default,
+}
+
+impl Owner {
+    /// Its meter.
+    pub(super) fn meter(self, t: &Table) -> MeterId {
+        match self {
+            Owner::Entry(id) => meter_of(id),
+            Owner::Default => default_meter_of(t.table),
+        }
+    }
+
+    /// What sets its counter.
+    pub(super) fn count(self, t: &Table, to: (u64, u64)) -> Option<Effect> {
+        match self {
+            Owner::Entry(id) => Some(Effect::EntryCounter(id, to)),
+            Owner::Default => t.default_counter.map(|array| Effect::Counter(array, 0, to)),
+        }
+    }
+}
+
+/// What another entity names: its table, and the entry or default.
 pub(super) fn named<'s>(
     schema: &'s Schema,
     control: &Control,
     e: &v1::TableEntry,
-) -> Result<(&'s Table, EntryId), Fault> {
+) -> Result<(&'s Table, Owner), Fault> {
     let t = table_of(schema, e.table_id)?;
     if e.is_default_action {
-        return Err(fault!(
-            Unimplemented,
-            "table `{}`: default actions have no direct counter or meter here",
-            t.name
-        ));
+        without_key(t, e)?;
+        return Ok((t, Owner::Default));
     }
     let (matches, priority) = key(t, e)?;
-    Ok((t, find(control, t, &matches, priority)?.id))
+    Ok((t, Owner::Entry(find(control, t, &matches, priority)?.id)))
+}
+
+fn without_key(t: &Table, e: &v1::TableEntry) -> Result<(), Fault> {
+    match e.r#match.is_empty() && e.priority == 0 {
+        true => Ok(()),
+        false => Err(fault!(
+            InvalidArgument,
+            "table `{}`: the default action has neither match nor priority",
+            t.name
+        )),
+    }
 }
 
 /// The match fields of an entry.
-fn told_key(t: &Table, entry: &Entry) -> Vec<v1::FieldMatch> {
+fn told_key(t: &Table, matches: &[KeyMatch]) -> Vec<v1::FieldMatch> {
     let told = |f: &Field| {
-        let p = entry.matches.iter().find(|m| m.key == f.key).map(|m| &m.pattern)?;
+        let p = matches.iter().find(|m| m.key == f.key).map(|m| &m.pattern)?;
         let w = canonical::write;
         use v1::field_match as m;
         let told = match (f.kind, p) {
@@ -684,6 +719,22 @@ fn told_key(t: &Table, entry: &Entry) -> Vec<v1::FieldMatch> {
     t.fields.iter().filter_map(told).collect()
 }
 
+/// An entry that is not there, as the client would read it: its key, and what it calls.
+pub(crate) fn entry_of(
+    schema: &Schema,
+    t: &Table,
+    matches: &[KeyMatch],
+    call: Option<&ActionCall>,
+) -> v1::TableEntry {
+    let action = call.and_then(|call| {
+        let id = *schema.action_ids.get(&(t.table, call.action))?;
+        let action = told_action(schema.actions.get(&id)?, id, &call.args);
+        Some(v1::TableAction { r#type: Some(A::Action(action)) })
+    });
+    let r#match = told_key(t, matches);
+    v1::TableEntry { table_id: t.id, r#match, action, ..v1::TableEntry::default() }
+}
+
 /// An action as the client names it.
 pub(crate) fn told_action(action: &Action, id: u32, args: &[Bits]) -> v1::Action {
     let params = action.params.iter().zip(args);
@@ -704,15 +755,17 @@ fn told_does(
 ) -> Option<v1::TableAction> {
     let told = match control.refers(t.table, entry) {
         Some(_) if control.own_members(t.table, entry).is_some() => {
-            let (members, form) = control.own_members(t.table, entry)?;
+            let (members, group) = control.own_members(t.table, entry)?;
+            let named = |member: &Member| {
+                let all = schema.actions.iter();
+                let mut own = all.filter(|(id, _)| t.actions.contains_key(*id));
+                own.find(|(_, a)| a.name == member.action)
+            };
             let told = |(member, share): (&Member, Share)| {
-                let (id, action) = schema
-                    .actions
-                    .iter()
-                    .find(|(id, a)| a.name == member.action && t.actions.contains_key(*id))?;
+                let (id, action) = named(member)?;
                 use v1::action_profile_action::WatchKind as W;
-                let watch =
-                    share.watch_port.map(|p| W::WatchPort(canonical::write_number(p.into())));
+                let port = |p| W::WatchPort(replication::told_port(&schema.port, p));
+                let watch = share.watch_port.map(port);
                 Some(v1::ActionProfileAction {
                     action: Some(told_action(action, *id, &member.args)),
                     weight: share.weight as i32,
@@ -721,9 +774,12 @@ fn told_does(
             };
             A::ActionProfileActionSet(v1::ActionProfileActionSet {
                 action_profile_actions: members.into_iter().filter_map(told).collect(),
-                action_selection_mode: (form.word & WORD) as i32,
-                size_semantics: (form.word >> WORD_BITS) as i32,
-                group_action: None,
+                action_selection_mode: (group.form.word & WORD) as i32,
+                size_semantics: (group.form.word >> WORD_BITS) as i32,
+                group_action: group.before.as_ref().and_then(|before| {
+                    let (id, action) = named(before)?;
+                    Some(told_action(action, *id, &before.args))
+                }),
             })
         }
         Some(Refers::Member(m)) => A::ActionProfileMemberId(m),
@@ -742,7 +798,7 @@ pub(crate) fn told(schema: &Schema, control: &Control, t: &Table, e: &Entry) -> 
     #[allow(deprecated, reason = "old clients keep their word there")]
     v1::TableEntry {
         table_id: t.id,
-        r#match: told_key(t, e),
+        r#match: told_key(t, &e.matches),
         action: told_does(schema, control, t, Some(e.id), &e.action),
         priority: if t.prioritised { e.priority } else { 0 },
         controller_metadata: note.map_or(0, |n| n.number),
@@ -807,7 +863,7 @@ fn told_in_full(
         told.counter_data = Some(units::told(r.plane.entry_counter(entry.id)));
     }
     if let (true, Some((_, packets))) = (asked.meter_config.is_some(), t.meter) {
-        told.meter_config = units::told_direct(r.control, entry.id, packets);
+        told.meter_config = units::told_direct(r.control, meter_of(entry.id), packets);
     }
     if asked.meter_counter_data.is_some() && t.meter.is_some() {
         told.meter_counter_data = units::counts(r, meter_of(entry.id));
@@ -834,10 +890,10 @@ pub(crate) fn found(
 
 /// A default action as the client reads it.
 pub(crate) fn told_default(schema: &Schema, control: &Control, t: &Table) -> v1::TableEntry {
-    let call = control.pipeline.entries(t.table).default();
+    let call = control.default_of(t.table);
     v1::TableEntry {
         table_id: t.id,
-        action: told_does(schema, control, t, None, call),
+        action: told_does(schema, control, t, None, &call),
         is_default_action: true,
         is_const: t.const_default,
         ..v1::TableEntry::default()
@@ -845,14 +901,9 @@ pub(crate) fn told_default(schema: &Schema, control: &Control, t: &Table) -> v1:
 }
 
 fn read_default(r: &mut Reading<'_>, t: &Table, e: &v1::TableEntry) -> Result<(), Fault> {
-    if !e.r#match.is_empty() || e.priority != 0 {
-        return Err(fault!(
-            InvalidArgument,
-            "table `{}`: the default action has neither match nor priority",
-            t.name
-        ));
-    }
-    let told = told_default(r.schema, r.control, t);
+    without_key(t, e)?;
+    let mut told = told_default(r.schema, r.control, t);
+    units::tell_default(r, t, e, &mut told);
     r.tell(v1::entity::Entity::TableEntry(told));
     Ok(())
 }

@@ -1,11 +1,12 @@
 //! Counts and rates as clients have them, and as the switch does.
 
 use super::shared::{Effect, Reading, Writing};
+use super::table::Owner;
 use crate::code::{Fault, fault};
 use crate::proto::v1;
 use crate::schema::Table;
-use ir::{Band, EntryId, Meter, MeterId, Update};
-use p4::control::{Control, meter_of};
+use ir::{Band, Meter, MeterId, Update};
+use p4::control::Control;
 
 /// Packets and bytes.
 pub(super) fn counted(data: &v1::CounterData, name: &str) -> Result<(u64, u64), Fault> {
@@ -115,22 +116,65 @@ pub(super) fn set_meter(
     })
 }
 
-/// Sets the meter of an entry; without rates it is green.
+/// Sets the meter of an entry or default; without rates it is green.
 pub(super) fn set_direct(
     control: &mut Control,
     t: &Table,
-    entry: EntryId,
+    meter: MeterId,
     config: Option<&v1::MeterConfig>,
 ) -> Result<Vec<Update>, Fault> {
     let packets = t.meter.is_some_and(|(_, packets)| packets);
-    set_meter(control, meter_of(entry), config, packets, &t.name)
+    set_meter(control, meter, config, packets, &t.name)
 }
 
-/// The rates of an entry's meter.
+/// The rates of an entry's meter, or a default's.
 pub(super) fn told_direct(
     control: &Control,
-    entry: EntryId,
+    meter: MeterId,
     packets: bool,
 ) -> Option<v1::MeterConfig> {
-    control.pipeline.meter(meter_of(entry)).map(|m| rates(m, packets))
+    control.pipeline.meter(meter).map(|m| rates(m, packets))
+}
+
+/// Sets the direct counter and meter of a default action. They were checked before.
+pub(super) fn write_default(
+    w: &mut Writing<'_>,
+    t: &Table,
+    e: &v1::TableEntry,
+) -> Result<(), Fault> {
+    if let Some(data) = &e.counter_data {
+        w.effects.extend(Owner::Default.count(t, counted(data, &t.name)?));
+    }
+    let meter = Owner::Default.meter(t);
+    if t.meter.is_some() {
+        let updates = set_direct(w.control, t, meter, e.meter_config.as_ref())?;
+        w.take(updates);
+        w.effects.push(Effect::MeterFresh(meter));
+    }
+    match &e.meter_counter_data {
+        Some(data) => set_counts(w, meter, data, &t.name),
+        None => Ok(()),
+    }
+}
+
+/// What a client asks for of a default action's direct counter and meter.
+pub(super) fn tell_default(
+    r: &Reading<'_>,
+    t: &Table,
+    asked: &v1::TableEntry,
+    to: &mut v1::TableEntry,
+) {
+    if let (true, Some(array)) =
+        (asked.counter_data.is_some() && t.counter.is_some(), t.default_counter)
+    {
+        to.counter_data = r.plane.array_counter(array, 0).map(told);
+    }
+    let Some((_, packets)) = t.meter else { return };
+    let meter = Owner::Default.meter(t);
+    if asked.meter_config.is_some() {
+        to.meter_config = told_direct(r.control, meter, packets);
+    }
+    if asked.meter_counter_data.is_some() {
+        to.meter_counter_data = counts(r, meter);
+    }
 }

@@ -60,6 +60,14 @@ pub(crate) struct Had {
     pub(super) refers: Vec<(Point, String)>,
 }
 
+impl Had {
+    /// Adds what another thing has.
+    pub(super) fn extend(&mut self, other: Had) {
+        self.has.extend(other.has);
+        self.refers.extend(other.refers);
+    }
+}
+
 /// A value as it is compared: numbers without zeros in front.
 fn plain(sdn: &Sdn, bytes: &[u8]) -> Vec<u8> {
     if matches!(sdn, Sdn::Text(_)) {
@@ -110,6 +118,7 @@ impl References {
             Some(A::Action(a)) => self.of_action(schema, a, &mut had),
             Some(A::ActionProfileActionSet(set)) => {
                 let actions = set.action_profile_actions.iter().filter_map(|a| a.action.as_ref());
+                let actions = actions.chain(&set.group_action);
                 actions.for_each(|a| self.of_action(schema, a, &mut had));
             }
             _ => {}

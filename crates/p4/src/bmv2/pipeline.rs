@@ -453,6 +453,7 @@ impl<'n> Pipelines<'_, 'n> {
             let scope = match hint {
                 Some(h) if h.default_only.contains(name) => "@defaultonly ",
                 Some(h) if h.table_only.contains(name) => "@tableonly ",
+                Some(h) if h.group_only.contains(name) => "@groupaction ",
                 _ => "",
             };
             w.line(format!("{scope}{ident};"));

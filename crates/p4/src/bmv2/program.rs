@@ -43,6 +43,8 @@ pub struct TableHints {
     pub default_only: HashSet<String>,
     /// Actions that entries alone may have.
     pub table_only: HashSet<String>,
+    /// Actions that groups alone may have.
+    pub group_only: HashSet<String>,
 }
 
 /// What the JSON leaves out, and the program's P4Info tells.

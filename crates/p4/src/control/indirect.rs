@@ -3,7 +3,7 @@
 //! [`profiles`](super::profiles) and [`multicast`](super::multicast) change it.
 
 use hashbrown::HashMap;
-use ir::{Bits, EntryId, TableId};
+use ir::{ActionCall, Bits, EntryId, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What an entry refers to.
@@ -13,6 +13,15 @@ pub enum Refers {
     Member(u32),
     /// A group.
     Group(u32),
+}
+
+/// What an entry does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Does {
+    /// An action, with a value for each parameter of the control plane.
+    Action(ActionCall),
+    /// What a member or group does.
+    Refers(Refers),
 }
 
 /// A member: its action's full name, and arguments.
@@ -48,6 +57,8 @@ pub struct GroupOf {
     pub max_size: u32,
     /// How an entry's own group was written.
     pub form: Form,
+    /// The action that it has before that of a member; only an entry's own group has one.
+    pub before: Option<Member>,
 }
 
 /// How an entry's own group was written.
@@ -55,6 +66,8 @@ pub struct GroupOf {
 pub struct Form {
     /// Its size is how many members it has, whatever their weights.
     pub by_members: bool,
+    /// Members are chosen at random.
+    pub random: bool,
     /// The control plane's own word about it.
     pub word: u32,
 }

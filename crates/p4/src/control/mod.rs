@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`value`] | numbers, addresses and patterns as text |
 //! | `calculations` | CRCs whose parameters change |
+//! | `change`, `guard` | what is to be changed, and who is asked before |
 //! | `multicast` | groups, nodes, mirroring sessions |
 //! | [`profiles`] | action profiles and selectors: members and their groups |
 //! | `swap` | another program in place of this one, with what was put in |
@@ -18,6 +19,8 @@
 //! are for people: entries of a table count from 0 in the order in which they came, as in bmv2.
 
 mod calculations;
+mod change;
+mod guard;
 mod indirect;
 pub mod multicast;
 pub mod profiles;
@@ -26,9 +29,11 @@ mod swap;
 mod typed;
 pub mod value;
 
+pub use change::{Change, Guard};
+pub use indirect::Does;
 pub use refused::{Kind, Refused};
 pub use swap::Carried;
-pub use typed::{Does, Kept, Note, normal};
+pub use typed::{Kept, Note, normal};
 
 use crate::lower::Lowered;
 use crate::lower::names::{ActionName, Names, TableName, find};
@@ -96,10 +101,14 @@ pub struct Control {
     by_table: Vec<Option<usize>>,
     /// Ids given out since all was kept, while it is.
     issued: Option<Vec<u32>>,
+    /// Who is asked before something changes, if anybody is.
+    guard: Option<Box<dyn Guard<Control>>>,
 }
 
 /// The meter of what has none: it never gets rates, so it is green.
 const METER_NONE: MeterId = MeterId(u32::MAX);
+
+pub use crate::lower::names::default_meter_of;
 
 /// The meter of an entry.
 pub fn meter_of(entry: EntryId) -> MeterId {
@@ -163,6 +172,7 @@ impl Control {
             notes: HashMap::new(),
             by_table: Vec::new(),
             issued: None,
+            guard: None,
         };
         control.index();
         control.own_entries(lowered.entries)?;
@@ -262,6 +272,20 @@ impl Control {
         let t = self.named(table);
         call.args.extend(t.and_then(|t| Self::meter_arg(t, call.action, meter)));
         call
+    }
+
+    /// What a table's default action calls for this: it has the default's meter, and is counted.
+    fn as_default(&self, table: TableId, call: ActionCall) -> ActionCall {
+        let call = self.with_meter(table, call, default_meter_of(table));
+        let action = self.named(table).map_or(call.action, |t| t.as_default(call.action));
+        ActionCall { action, ..call }
+    }
+
+    /// A table's default action, as whoever set it called it.
+    pub fn default_of(&self, table: TableId) -> ActionCall {
+        let call = self.pipeline.entries(table).default().clone();
+        let action = self.named(table).map_or(call.action, |t| t.of_default(call.action));
+        ActionCall { action, ..call }
     }
 
     /// The number of the entry's meter, if the action takes it after its parameters.
@@ -542,6 +566,10 @@ impl Control {
 
     /// Removes an entry.
     pub fn remove(&mut self, table: TableId, entry: EntryId) -> Result<Vec<Update>, Refused> {
+        if self.guard.is_some() {
+            let change = Change::Remove { table, entry };
+            return self.guarded(&change, |c| c.remove(table, entry));
+        }
         if let Some(t) = self.named(table) {
             Self::may_change(t)?;
         }
@@ -555,6 +583,9 @@ impl Control {
     /// Removes all entries of a table.
     pub fn clear(&mut self, table: &str) -> Result<Vec<Update>, Refused> {
         let id = self.writable(table)?.id;
+        if self.guard.is_some() {
+            return self.guarded(&Change::Clear { table: id }, |c| c.clear(table));
+        }
         let entries: Vec<EntryId> = self.pipeline.entries(id).iter().map(|e| e.id).collect();
         let meters = entries.iter().filter_map(|e| self.without_meter(*e));
         let updates = [Update::Clear(id)].into_iter().chain(meters).collect();

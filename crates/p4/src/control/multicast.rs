@@ -2,7 +2,7 @@
 //!
 //! A *node* is a replica number and ports; a group is the nodes associated with it, each of whose
 //! ports gets a copy, and copies that it was given itself. A *session* is an entry of the tables that the
-//! architecture looks clones up in: it names a port, or a group for clones of ingress.
+//! architecture looks clones up in: it names a port, a group for clones of ingress, or several ports for clones of egress.
 //!
 //! A copy with backups goes to the first of its ports that is up.
 
@@ -10,7 +10,8 @@ pub use super::indirect::{Copies, Cut, Replica, Session};
 
 use super::indirect::Node;
 use super::refused::{Refused, no};
-use super::{Control, Does};
+use super::{Change, Control, Does};
+use crate::lower::names::EGRESS_REPLICAS_MAX;
 use ir::{
     ActionCall, Bits, Bucket, EntryId, Group, GroupId, GroupKind, KeyMatch, Pattern, TableId,
     Update,
@@ -65,6 +66,10 @@ impl Control {
 
     /// A multicast group without members.
     pub fn group_create(&mut self, group: u32) -> Result<Vec<Update>, Refused> {
+        if self.guard.is_some() {
+            let change = Change::Group { group, there: true };
+            return self.guarded(&change, |c| c.group_create(group));
+        }
         self.new_group(group)?;
         self.multicast.groups.insert(group, Vec::new());
         self.group_updates(group)
@@ -104,6 +109,10 @@ impl Control {
     /// Removes a multicast group.
     pub fn group_destroy(&mut self, group: u32) -> Result<Vec<Update>, Refused> {
         self.known_group(group)?;
+        if self.guard.is_some() {
+            let change = Change::Group { group, there: false };
+            return self.guarded(&change, |c| c.group_destroy(group));
+        }
         if self.multicast.mirrored.contains(&group) {
             return Err(no!(
                 Precondition,
@@ -264,6 +273,12 @@ impl Control {
         for group in groups {
             updates.extend(self.group_updates(group)?);
         }
+        let sessions = self.multicast.sessions.iter();
+        let sessions = sessions.filter(|(_, of)| of.replicas.iter().any(concerned));
+        let sessions: Vec<(u32, Session)> = sessions.map(|(n, of)| (*n, of.clone())).collect();
+        for (session, of) in sessions {
+            updates.extend(self.egress_session(session, &of)?);
+        }
         Ok(updates)
     }
 
@@ -348,6 +363,22 @@ impl Control {
         Ok(all)
     }
 
+    /// What a session of several copies is for clones of egress.
+    fn egress_session(&mut self, session: u32, of: &Session) -> Result<Vec<Update>, Refused> {
+        if !self.session_table(SESSIONS[1]) {
+            return Ok(Vec::new());
+        }
+        let number = |n: u32, width| Bits::from_u128(n.into(), width);
+        let Cut { length, queue } = of.cut;
+        let mut args =
+            vec![number(of.replicas.len() as u32, 8), number(length, 32), number(queue, 32)];
+        for place in 0..EGRESS_REPLICAS_MAX as usize {
+            let (port, rid) = of.replicas.get(place).map_or((0, 0), |r| self.placed(r));
+            args.extend([number(port, 9), number(rid.into(), 16)]);
+        }
+        self.session(SESSIONS[1], session, "several", args)
+    }
+
     /// A session of these copies, in place of what it was.
     fn session_put(&mut self, session: u32, to: Session) -> Result<Vec<Update>, Refused> {
         if session == 0 || session >= SESSIONS_MAX {
@@ -364,12 +395,15 @@ impl Control {
             [one] if one.backups.is_empty() => {
                 self.mirror_as(session, one.port as u16, one.instance, to.cut)?
             }
-            _ if self.session_table(SESSIONS[1]) => {
+            several
+                if self.session_table(SESSIONS[1])
+                    && several.len() > EGRESS_REPLICAS_MAX as usize =>
+            {
                 return Err(no!(
                     Unsupported,
-                    "clone session {session} has {} replicas, and the program clones in egress, where a \
-                     session has one; give it one",
-                    to.replicas.len()
+                    "clone session {session} has {} replicas, and the program clones in egress, where \
+                     {EGRESS_REPLICAS_MAX} is the most",
+                    several.len()
                 ));
             }
             _ => {
@@ -377,7 +411,9 @@ impl Control {
                 let copies = Copies { replicas: to.replicas.clone(), metadata: Vec::new() };
                 self.multicast.copies.insert(group, copies);
                 self.multicast.cuts.insert(group, to.cut);
-                self.mirror_group(session, group)?
+                let mut updates = self.mirror_group(session, group)?;
+                updates.extend(self.egress_session(session, &to)?);
+                updates
             }
         };
         self.multicast.sessions.insert(session, to);
@@ -421,7 +457,7 @@ impl Control {
             self.multicast.groups.remove(&own);
             self.multicast.mirrored.remove(&own);
             self.multicast.cuts.remove(&own);
-            let ids = [GroupId(own), GroupId(MIRROR_GROUP | own)];
+            let ids = [own, MIRROR_GROUP | own].map(GroupId);
             let gone = ids.into_iter().filter(|id| self.pipeline.group(*id).is_some());
             let gone = gone.map(Update::RemoveGroup).collect();
             all.extend(self.commit(gone)?);

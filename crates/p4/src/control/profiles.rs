@@ -16,7 +16,7 @@ pub use super::indirect::{Form, GroupOf, Member, Refers, Share};
 
 use super::indirect::{OWN, Profile, Profiles};
 use super::refused::{Refused, no};
-use super::{Control, Does, METER_NONE, Written};
+use super::{Change, Control, Does, Written};
 use crate::lower::names::{ProfileName, Selector, TableName, find};
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Pattern, TableId, Update};
 use std::sync::Arc;
@@ -123,8 +123,24 @@ impl Control {
                     no!(Invalid, "`{}` is an action profile, which has no groups", p.name)
                 })?;
                 let places: u32 = self.placed_members(group).map(|(_, weight)| weight).sum();
-                let size = Bits::from_u128(places.into(), 16);
-                Ok(ActionCall::with(selector.action, [Bits::from_u128(g.into(), 32), size]))
+                let of_group = [Bits::from_u128(g.into(), 32), Bits::from_u128(places.into(), 16)];
+                let random = group.form.random;
+                let Some(before) = &group.before else {
+                    let action = if random { selector.random } else { selector.action };
+                    return Ok(ActionCall::with(action, of_group));
+                };
+                let call = Self::member_call(t, before)?;
+                let found = selector.before.iter().find(|b| b.of == call.action);
+                let found = found.ok_or_else(|| {
+                    no!(
+                        Invalid,
+                        "`{}` is not @groupaction in the table `{}`, so it is no action of a group",
+                        before.action,
+                        t.name
+                    )
+                })?;
+                let action = if random { found.random } else { found.action };
+                Ok(ActionCall::with(action, of_group.into_iter().chain(call.args)))
             }
         }
     }
@@ -148,7 +164,7 @@ impl Control {
             let t = self.named(table).ok_or_else(|| no!(Internal, "the table is gone"))?;
             let call = self.indirect_call(t, refers)?;
             updates.push(match entry {
-                None => Update::SetDefault(table, self.with_meter(table, call, METER_NONE)),
+                None => Update::SetDefault(table, self.as_default(table, call)),
                 Some(id) => {
                     let action = self.with_meter(table, call, super::meter_of(id));
                     let old = self.pipeline.entries(table).get(id).cloned();
@@ -297,6 +313,12 @@ impl Control {
         handle: u32,
         member: Member,
     ) -> Result<(), Refused> {
+        if self.guard.is_some() {
+            let profile = &self.profile(profile)?.name.clone();
+            let own = member.clone();
+            let change = Change::Member { profile, member: handle, to: Some(&own) };
+            return self.guarded(&change, |c| c.member_insert(profile, handle, member));
+        }
         Self::check_handle(handle, "members")?;
         let p = self.profile(profile)?.clone();
         for t in self.tables_of(&p) {
@@ -359,6 +381,11 @@ impl Control {
     ) -> Result<Vec<Update>, Refused> {
         let p = self.profile(profile)?.clone();
         self.known_member(&p, member)?;
+        if self.guard.is_some() {
+            let own = new.clone();
+            let change = Change::Member { profile: &p.name, member, to: Some(&own) };
+            return self.guarded(&change, |c| c.member_set(profile, member, new));
+        }
         let state = self.state(&p.name);
         let groups = state.groups_of.get(&member).into_iter().flatten();
         let mut changed: Vec<Refers> = groups.map(|g| Refers::Group(*g)).collect();
@@ -375,6 +402,10 @@ impl Control {
     pub fn member_delete(&mut self, profile: &str, member: u32) -> Result<(), Refused> {
         let p = self.profile(profile)?.clone();
         self.known_member(&p, member)?;
+        if self.guard.is_some() {
+            let change = Change::Member { profile: &p.name, member, to: None };
+            return self.guarded(&change, |c| c.member_delete(profile, member));
+        }
         let groups = self.known(&p.name).and_then(|s| s.groups_of.get(&member));
         if let Some(g) = groups.and_then(|groups| groups.first()) {
             return Err(no!(Precondition, "the group {g} has the member {member}"));
@@ -546,11 +577,13 @@ impl Control {
         }
     }
 
-    /// A group for one entry of a table alone, with members of its own; what the entry refers to.
+    /// A group for one entry of a table alone, with members of its own and perhaps an action before theirs; what the entry
+    /// refers to.
     pub fn own_group(
         &mut self,
         table: TableId,
         members: Vec<(Member, Share)>,
+        before: Option<Member>,
         form: Form,
     ) -> Result<(Refers, Vec<Update>), Refused> {
         let t = self.named(table).ok_or_else(|| no!(NotFound, "there is no {table}"))?;
@@ -572,7 +605,7 @@ impl Control {
         let after = after.filter(|m| (u32::MAX - m) as usize > members.len());
         let free = (after.unwrap_or(OWN)..=u32::MAX).filter(|m| !state.members.contains_key(m));
         let handles: Vec<u32> = free.take(members.len()).collect();
-        let mut to = GroupOf { form, ..GroupOf::default() };
+        let mut to = GroupOf { form, before, ..GroupOf::default() };
         for (handle, (member, share)) in handles.iter().zip(members) {
             state.members.insert(*handle, member);
             state.own_members += 1;
@@ -590,12 +623,12 @@ impl Control {
         Ok((Refers::Group(group), updates))
     }
 
-    /// The members of an entry's own group, in order, and how it was written; none if it has no such group.
+    /// The members of an entry's own group, in order, and the group; none if it has no such group.
     pub fn own_members(
         &self,
         table: TableId,
         entry: Option<EntryId>,
-    ) -> Option<(Vec<(&Member, Share)>, Form)> {
+    ) -> Option<(Vec<(&Member, Share)>, &GroupOf)> {
         let (profile, Refers::Group(group)) = self.profiles.uses.get(&(table, entry))? else {
             return None;
         };
@@ -603,7 +636,7 @@ impl Control {
         let group = state.groups.get(group)?;
         let shares = group.members.iter();
         let members = shares.filter_map(|(m, s)| Some((state.members.get(m)?, *s))).collect();
-        Some((members, group.form))
+        Some((members, group))
     }
 
     /// Lets go of what an entry referred to; its own group goes.

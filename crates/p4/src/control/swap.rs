@@ -10,7 +10,7 @@
 use super::calculations::change;
 use super::indirect::{OWN, Profiles, Refers};
 use super::refused::{Refused, no};
-use super::{Control, Handles, METER_NONE, meter_of};
+use super::{Control, Handles, default_meter_of, meter_of};
 use crate::lower::Lowered;
 use crate::lower::names::{Calculation, Names, TableName};
 use hashbrown::HashSet;
@@ -220,9 +220,17 @@ impl Control {
         if held.default() != given {
             let call = match self.carried_call(before.profiles, old.id, None, &new) {
                 Some(found) => found.map(|(call, refers)| (call, Some(refers))),
-                None => call_in(old, &new, held.default(), METER_NONE).map(|call| (call, None)),
+                None => {
+                    let action = old.of_default(held.default().action);
+                    let call = ActionCall { action, ..held.default().clone() };
+                    let call = call_in(old, &new, &call, default_meter_of(new.id));
+                    call.map(|call| {
+                        (ActionCall { action: new.as_default(call.action), ..call }, None)
+                    })
+                }
             };
             let done = call.and_then(|(call, refers)| {
+                let call = if refers.is_some() { self.as_default(new.id, call) } else { call };
                 let done = self.commit(vec![Update::SetDefault(new.id, call)])?;
                 refers.iter().for_each(|r| self.note_carried(new.id, None, *r));
                 Ok(done)
@@ -231,6 +239,11 @@ impl Control {
                 Ok(done) => updates.extend(done),
                 Err(e) => carried.left.push(format!("{}: its default action: {e}", old.name)),
             }
+        }
+        if new.meter.is_some() && new.meter == old.meter {
+            let meter = before.pipeline.meter(default_meter_of(old.id)).cloned();
+            let set = meter.map(|m| Update::SetMeter(default_meter_of(new.id), m));
+            updates.extend(self.commit(set.into_iter().collect())?);
         }
         let mut refused: BTreeMap<String, usize> = BTreeMap::new();
         for e in put {

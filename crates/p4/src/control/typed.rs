@@ -2,9 +2,9 @@
 //!
 //! What a client writes as text comes here, too, so that one place says what an entry may be.
 
-use super::indirect::{Multicast, OWN, Profiles, Refers};
+use super::indirect::{Does, Multicast, OWN, Profiles, Refers};
 use super::refused::{Refused, no};
-use super::{Control, Handles, METER_NONE, meter_of};
+use super::{Change, Control, Handles, meter_of};
 use crate::lower::names::TableName;
 use hashbrown::{HashMap, HashSet};
 use ir::pipeline::UpdateError;
@@ -12,15 +12,6 @@ use ir::program::MatchKind;
 use ir::{ActionCall, Entry, EntryId, KeyMatch, Pattern, Pipeline, TableId, Update};
 use std::collections::{BTreeMap, HashSet as StdHashSet};
 use std::sync::Arc;
-
-/// What an entry does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Does {
-    /// An action, with a value for each parameter of the control plane.
-    Action(ActionCall),
-    /// What a member or group does.
-    Refers(Refers),
-}
 
 /// What the control plane wants kept beside an entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,6 +65,14 @@ impl Control {
             Does::Action(call) => {
                 let a = Self::action_of(t, call.action);
                 let a = a.ok_or_else(|| no!(Invalid, "`{}` has no such action", t.name))?;
+                if a.group_only {
+                    return Err(no!(
+                        Denied,
+                        "`{}` is @groupaction in the table `{}`: only a group may have it",
+                        a.name,
+                        t.name
+                    ));
+                }
                 if id.is_some() && a.default_only {
                     return Err(no!(
                         Denied,
@@ -85,7 +84,10 @@ impl Control {
                 call.clone()
             }
         };
-        Ok(self.with_meter(t.id, call, id.map_or(METER_NONE, meter_of)))
+        Ok(match id {
+            Some(id) => self.with_meter(t.id, call, meter_of(id)),
+            None => self.as_default(t.id, call),
+        })
     }
 
     fn table_of(&self, table: TableId) -> Result<&TableName, Refused> {
@@ -101,6 +103,12 @@ impl Control {
         does: Does,
         idle_ns: u64,
     ) -> Result<(EntryId, Vec<Update>), Refused> {
+        if self.guard.is_some() {
+            let (key, own) = (matches.clone(), does.clone());
+            let change = Change::Insert { table, matches: &key, does: &own };
+            return self
+                .guarded(&change, |c| c.entry_insert(table, matches, priority, does, idle_ns));
+        }
         let t = self.table_of(table)?;
         Self::may_change(t)?;
         Self::has_keys(t)?;
@@ -175,6 +183,11 @@ impl Control {
         does: Does,
         idle_ns: u64,
     ) -> Result<Vec<Update>, Refused> {
+        if self.guard.is_some() {
+            let own = does.clone();
+            let change = Change::Modify { table, entry, does: &own };
+            return self.guarded(&change, |c| c.entry_set(table, entry, does, idle_ns));
+        }
         let t = self.table_of(table)?;
         Self::may_change(t)?;
         Self::may_time_out(t, idle_ns)?;
@@ -198,6 +211,11 @@ impl Control {
 
     /// Sets a table's default action.
     pub fn default_set(&mut self, table: TableId, does: Does) -> Result<Vec<Update>, Refused> {
+        if self.guard.is_some() {
+            let own = does.clone();
+            let change = Change::Default { table, does: Some(&own) };
+            return self.guarded(&change, |c| c.default_set(table, does));
+        }
         let call = self.calls(self.table_of(table)?, &does, None)?;
         let mut updates = self.commit(vec![Update::SetDefault(table, call)])?;
         updates.extend(self.refer(table, None, &does)?);
@@ -206,6 +224,10 @@ impl Control {
 
     /// Sets a table's default action to what the program says.
     pub fn default_reset(&mut self, table: TableId) -> Result<Vec<Update>, Refused> {
+        if self.guard.is_some() {
+            let change = Change::Default { table, does: None };
+            return self.guarded(&change, |c| c.default_reset(table));
+        }
         let default = self.pipeline.program().tables[table.index()].default.clone();
         let mut updates = self.commit(vec![Update::SetDefault(table, default)])?;
         updates.extend(self.forget_referred(table, None)?);

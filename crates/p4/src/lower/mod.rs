@@ -184,9 +184,11 @@ struct TableSite {
     id: ir::TableId,
     /// The IR action of each listed action.
     actions: Vec<(ActionId, ir::ActionId)>,
-    /// With an action selector: the action of entries with groups, and the table of members; and the bit that
-    /// this action sets.
+    /// With an action selector: the actions of entries with groups, and the table of members; and the bit that
+    /// these actions set.
     selector: Option<(names::Selector, ir::FieldRef)>,
+    /// What is called in place of an action that is the default.
+    counted: Vec<(ir::ActionId, ir::ActionId)>,
 }
 
 /// Which part of the architecture is being written.

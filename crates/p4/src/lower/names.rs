@@ -29,6 +29,8 @@ pub struct ActionName {
     pub params: Vec<(String, u32)>,
     /// Only as default.
     pub default_only: bool,
+    /// Only as the action of a group, `@groupaction`.
+    pub group_only: bool,
     /// After those parameters comes the number of a meter, 32 bits.
     pub metered: bool,
     /// That meter is the entry's own; if not, it is one that is green.
@@ -52,6 +54,8 @@ pub struct TableName {
     pub actions: Vec<ActionName>,
     /// Its direct counter's name.
     pub counter: Option<String>,
+    /// What counts its default action, if it has a direct counter.
+    pub default_counter: Option<DefaultCounter>,
     /// Its direct meter.
     pub meter: Option<DirectMeter>,
     /// It has no keys, so that no entries are in it.
@@ -66,6 +70,15 @@ pub struct TableName {
     pub timeouts: bool,
 }
 
+/// What counts a table's default action: it is called as another action, which counts first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DefaultCounter {
+    /// The counter array, which has one cell.
+    pub array: u32,
+    /// Actions, and what is called in their place.
+    pub actions: Vec<(ir::ActionId, ir::ActionId)>,
+}
+
 /// A meter in each entry of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectMeter {
@@ -78,11 +91,26 @@ pub struct DirectMeter {
 /// How an entry leads to a member of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
-    /// The action of such an entry; its arguments are the group (32 bits) and how many members it has (16
+    /// The action of such an entry, which chooses by a hash. Its arguments are the group (32 bits), how many members it has (16
     /// bits).
     pub action: ir::ActionId,
+    /// The same, but it chooses at random.
+    pub random: ir::ActionId,
+    /// Actions that a group may have before a member's.
+    pub before: Vec<GroupAction>,
     /// The table looked up next, by group (32 bits) and place (16 bits): the members' actions.
     pub members: ir::TableId,
+}
+
+/// A group's own action. What an entry of such a group calls has the action's arguments behind those of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupAction {
+    /// It, as the table has it.
+    pub of: ir::ActionId,
+    /// It, and then a choice by a hash.
+    pub action: ir::ActionId,
+    /// It, and then a choice at random.
+    pub random: ir::ActionId,
 }
 
 /// An action profile or selector.
@@ -174,6 +202,14 @@ pub struct Calculation {
     pub(super) place: u32,
 }
 
+/// Replicas that a session may have for clones of egress.
+pub const EGRESS_REPLICAS_MAX: u32 = 16;
+
+/// The meter of a table's default action.
+pub fn default_meter_of(table: ir::TableId) -> ir::MeterId {
+    ir::MeterId(0xc000_0000 | table.0)
+}
+
 /// A thing's name or the end of it after a dot.
 fn ends(full: &str, name: &str) -> bool {
     full == name || full.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
@@ -196,7 +232,27 @@ impl Names {
     }
 }
 
+impl Selector {
+    /// All actions that lead to a member.
+    pub fn actions(&self) -> impl Iterator<Item = ir::ActionId> {
+        let before = self.before.iter().flat_map(|b| [b.action, b.random]);
+        [self.action, self.random].into_iter().chain(before)
+    }
+}
+
 impl TableName {
+    /// An action of the table that is called as its default.
+    pub fn as_default(&self, action: ir::ActionId) -> ir::ActionId {
+        let all = self.default_counter.iter().flat_map(|c| &c.actions);
+        all.into_iter().find(|(own, _)| *own == action).map_or(action, |(_, counted)| *counted)
+    }
+
+    /// The action that a default calls.
+    pub fn of_default(&self, action: ir::ActionId) -> ir::ActionId {
+        let all = self.default_counter.iter().flat_map(|c| &c.actions);
+        all.into_iter().find(|(_, counted)| *counted == action).map_or(action, |(own, _)| *own)
+    }
+
     /// The action with this name; an end of its full name will do.
     pub fn action(&self, name: &str) -> Option<&ActionName> {
         find(&self.actions, |a| &a.name, name)

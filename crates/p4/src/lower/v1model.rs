@@ -11,7 +11,7 @@
 //! buckets sends a copy to egress with port and replica number.
 
 use super::fold::{binary, cast};
-use super::names::KeyName;
+use super::names::{EGRESS_REPLICAS_MAX, KeyName};
 use super::operand::V;
 use super::state::Request;
 use super::step::{Label, Step};
@@ -402,12 +402,19 @@ impl Lower<'_> {
             source: None,
             params: params.iter().map(|(p, w)| ((*p).to_owned(), *w)).collect(),
             default_only: false,
+            group_only: false,
             metered: false,
             asks_own: false,
         };
         let mut actions = vec![name("port", action, &params)];
-        if !egress {
+        if egress {
             // A clone of egress starts over, so a group of such clones would have no end.
+            let params = several_params();
+            let params: Vec<(&str, u32)> = params.iter().map(|(n, w)| (n.as_str(), *w)).collect();
+            let all = (0..EGRESS_REPLICAS_MAX).map(|n| clone_to(n, to, block)).collect();
+            let several = self.b.action(&format!("v1.{word}_several"), &params, all);
+            actions.push(name("several", several, &params));
+        } else {
             let group = Op::Group { group: Expr::Param(0) };
             let to_group =
                 self.b.action(&format!("v1.{word}_group"), &[("group", 32)], vec![group]);
@@ -441,6 +448,7 @@ impl Lower<'_> {
             }],
             actions,
             counter: None,
+            default_counter: None,
             meter: None,
             profile: None,
             selector: None,
@@ -555,6 +563,28 @@ impl Lower<'_> {
         program.deparser = self.v1.deparser;
         program.reject_continues = true;
         (program, self.names, self.entries)
+    }
+}
+
+/// What the action of an egress session of several replicas takes: how many there are, what clones are like, and a port and
+/// a number for each that there may be.
+fn several_params() -> Vec<(String, u32)> {
+    let each = 0..EGRESS_REPLICAS_MAX;
+    let each = each.flat_map(|n| [(format!("port{n}"), 9), (format!("rid{n}"), 16)]);
+    let all = [("count", 8), ("length", 32), ("queue", 32)].map(|(n, w)| (n.to_owned(), w));
+    all.into_iter().chain(each).collect()
+}
+
+/// A clone to the replica in this place, if there is one.
+fn clone_to(place: u32, [port, rid, length, queue]: [MetaId; 4], block: BlockId) -> Op {
+    let at = 3 + 2 * place;
+    let of = [(port, at), (rid, at + 1), (length, 1), (queue, 2)];
+    let set = of.map(|(to, param)| Op::Assign(FieldRef::Meta(to), Expr::Param(param)));
+    let clone = Op::Clone { block, copy: Copy::Current };
+    Op::If {
+        condition: binary(BinaryOp::Gt, Expr::Param(0), Expr::int(place.into(), 8)),
+        then: set.into_iter().chain([clone]).collect(),
+        or_else: Vec::new(),
     }
 }
 

@@ -2,7 +2,10 @@
 
 use crate::ast::Direction;
 use crate::hir::{self, Callee, Const, ExprKind, annotated, annotation_text};
-use crate::lower::names::{ActionName, DirectMeter, KeyName, Selector, TableName};
+use crate::lower::names::{
+    ActionName, DefaultCounter, DirectMeter, GroupAction, KeyName, Selector, TableName,
+    default_meter_of,
+};
 use crate::lower::operand::V;
 use crate::lower::step::Step;
 use crate::lower::{Lower, ObjectKind, Refused, Result, TableSite, expr::calls, join};
@@ -10,10 +13,13 @@ use crate::source::Span;
 use crate::types::*;
 use ir::program::{Key, MatchKind, Table};
 use ir::{
-    ActionId as IrAction, Bits, Entry, EntryId, Expr, FieldRef, HashAlgorithm, KeyMatch, Op,
-    Pattern,
+    ActionId as IrAction, BinaryOp, Bits, Entry, EntryId, Expr, FieldRef, HashAlgorithm, KeyMatch,
+    Op, Pattern,
 };
 use num_traits::ToPrimitive;
+
+/// Entries of a table that says nothing of it.
+const SIZE: u32 = 1024;
 
 impl Lower<'_> {
     /// Looks a table up; `call` is its application.
@@ -42,19 +48,23 @@ impl Lower<'_> {
         let mut by_action: Vec<(Vec<IrAction>, Vec<Step>)> = by_action
             .into_iter()
             .map(|(actions, steps)| {
-                let ids = s
-                    .actions
-                    .iter()
-                    .filter(|(a, _)| actions.contains(a))
-                    .map(|(_, i)| *i)
-                    .collect();
+                let own = s.actions.iter().filter(|(a, _)| actions.contains(a)).map(|(_, i)| *i);
+                let own: Vec<IrAction> = own.collect();
+                // A default that is counted is another action, and the same for the program.
+                let counted = s.counted.iter().filter(|(a, _)| own.contains(a));
+                let ids = own.iter().copied().chain(counted.map(|(_, c)| *c)).collect();
                 (ids, steps)
             })
             .collect();
-        let Some((Selector { action, members }, chosen)) = s.selector else {
+        let Some((selector, chosen)) = s.selector else {
             self.out.push(Step::Apply { table: s.id, hit, miss, by_action });
             return Ok(());
         };
+        let members = selector.members;
+        let mut groups: Vec<IrAction> = selector.actions().collect();
+        let counted = s.counted.iter().filter(|(a, _)| groups.contains(a)).map(|(_, c)| *c);
+        let counted: Vec<IrAction> = counted.collect();
+        groups.extend(counted);
         // The member's action follows, of which an empty group has none.
         let member = |by_action| Step::Apply {
             table: members,
@@ -64,7 +74,7 @@ impl Lower<'_> {
         };
         if hit.is_empty() && miss.is_empty() {
             let of_group = member(by_action.clone());
-            by_action.push((vec![action], vec![of_group]));
+            by_action.push((groups, vec![of_group]));
         } else if by_action.is_empty() {
             // A group may be the default's as well as an entry's: the table says whether it was hit.
             self.op(Op::Assign(chosen, Expr::bool(false)));
@@ -85,7 +95,7 @@ impl Lower<'_> {
             let (hit, miss) = (hit.clone(), miss.clone());
             let table = members;
             let member = Step::Apply { table, hit, miss, by_action: by_action.clone() };
-            by_action.push((vec![action], vec![member]));
+            by_action.push((groups, vec![member]));
         }
         self.out.push(Step::Apply { table: s.id, hit, miss, by_action });
         Ok(())
@@ -159,19 +169,20 @@ impl Lower<'_> {
             actions.push((a.action, id));
             names.push(ActionName {
                 default_only: annotated(&a.annotations, "defaultonly"),
+                group_only: annotated(&a.annotations, "groupaction"),
                 ..name
             });
         }
-        let default = match &table.default {
+        let mut default = match &table.default {
             Some(call) => self.action_call(call, &actions)?,
             None => ir::ActionCall::new(self.no_action()),
         };
         let size = match &table.size {
             Some(e) => self.scalar_constant(e)?,
-            None => 1024,
+            None => SIZE,
         };
-        // One's own entries must fit, and testers fill tables of any declared size.
-        let capacity = size.max(table.entries.len() as u32).max(1024);
+        // One's own entries must fit.
+        let capacity = if size == 0 { SIZE } else { size }.max(table.entries.len() as u32);
         let timeouts = match table.properties.iter().find(|p| &*p.name == "support_timeout") {
             None => false,
             Some(p) => match p.value.value {
@@ -204,16 +215,41 @@ impl Lower<'_> {
         allowed.sort();
         allowed.dedup();
         let selector = match profile {
-            Some((_, Some(hash))) => Some(self.selector(&full, hash, selects, &allowed)?),
+            Some((_, Some(hash))) => {
+                let groups = names.iter().filter(|a| a.group_only).map(|a| a.id).collect();
+                Some(self.selector(&full, hash, selects, &allowed, groups)?)
+            }
             _ => None,
         };
+        if let (None, Some(a)) = (&selector, names.iter().find(|a| a.group_only)) {
+            let text = format!(
+                "`{}` is @groupaction, and the table has no action selector whose groups could have it",
+                a.name
+            );
+            return self.refuse(table.span, text);
+        }
         if selector.is_some() && meter.is_some() {
             return self.refuse(
                 table.span,
                 "a table with an action selector and a direct meter is not supported",
             );
         }
-        allowed.extend(selector.iter().map(|(s, _)| s.action));
+        allowed.extend(selector.iter().flat_map(|(s, _)| s.actions()));
+        if let Some(name) = names.iter().find(|a| a.id == default.action && a.asks_own)
+            && name.metered
+        {
+            let next = ir::TableId(self.b.program().tables.len() as u32);
+            default.args.pop();
+            default.args.push(Bits::from_u128(default_meter_of(next).0.into(), 32));
+        }
+        let default_counter = match counter {
+            Some(_) => Some(self.default_counter(&full, &mut allowed, default.action)),
+            None => None,
+        };
+        let counted = default_counter.as_ref().map_or_else(Vec::new, |c| c.actions.clone());
+        if let Some((_, of_default)) = counted.iter().find(|(own, _)| *own == default.action) {
+            default.action = *of_default;
+        }
         let unique = self.unique(&full);
         let id = self.b.table(Table {
             name: unique,
@@ -233,6 +269,7 @@ impl Lower<'_> {
             keys: key_names,
             actions: names,
             counter,
+            default_counter,
             meter,
             profile: profile.map(|(n, _)| n),
             keyless: table.keys.is_empty(),
@@ -243,11 +280,38 @@ impl Lower<'_> {
         if let Some((n, _)) = profile {
             self.names.profiles[n].tables.push(id);
         }
-        self.tables.push(TableSite { id, actions, selector });
+        self.tables.push(TableSite { id, actions, selector, counted });
         self.v1.table_sites.insert(key, site);
         self.frame.tables.insert(t, site);
         self.table_entries(site, &table, &keys, &columns)?;
         Ok(site)
+    }
+
+    /// What counts a table's default action: a cell, and for each action one that counts before it does the same.
+    fn default_counter(
+        &mut self,
+        table: &str,
+        allowed: &mut Vec<IrAction>,
+        default: IrAction,
+    ) -> DefaultCounter {
+        let name = self.unique(&format!("v1.default.{table}"));
+        let array = self.b.counter(&name, 1);
+        if !allowed.contains(&default) {
+            allowed.push(default);
+        }
+        let mut actions = Vec::new();
+        for own in allowed.clone() {
+            let of = self.b.program().actions[own.index()].clone();
+            let params: Vec<(&str, u32)> =
+                of.params.iter().map(|p| (p.name.as_str(), p.width)).collect();
+            let count = Op::Count { counter: array, index: Expr::int(0, 32) };
+            let body = std::iter::once(count).chain(of.body.iter().cloned()).collect();
+            let name = self.unique(&format!("v1.default.{table}.{}", of.name));
+            let counted = self.b.action(&name, &params, body);
+            actions.push((own, counted));
+        }
+        allowed.extend(actions.iter().map(|(_, counted)| *counted));
+        DefaultCounter { array, actions }
     }
 
     /// The object that a property of a table names.
@@ -269,14 +333,16 @@ impl Lower<'_> {
         }
     }
 
-    /// What leads from an entry with a group to one of the group's members: an action that keeps the
-    /// group and which place in it the packet's hash falls on, and a table of places.
+    /// What leads from an entry with a group to one of the group's members: actions that keep the
+    /// group and a place in it, which the packet's hash falls on or chance, and a table of places. Each of `groups` may come
+    /// before that.
     pub(super) fn selector(
         &mut self,
         table: &str,
         algorithm: HashAlgorithm,
         inputs: Vec<Expr>,
         allowed: &[IrAction],
+        groups: Vec<IrAction>,
     ) -> Result<(Selector, FieldRef)> {
         let (group, _) = self.temp("group", 32);
         let (place, _) = self.temp("place", 16);
@@ -301,9 +367,40 @@ impl Lower<'_> {
             l.op(Op::Assign(place, crate::lower::fold::cast(rest, width, 16, false)));
             Ok(())
         })?;
-        let body = self.ops(steps)?;
-        let name = self.unique(&format!("v1.group.{table}"));
-        let action = self.b.action(&name, &[("group", 32), ("size", 16)], body);
+        let by_hash = self.ops(steps)?;
+        let last = crate::lower::fold::binary(BinaryOp::Sub, Expr::Param(1), Expr::int(1, 16));
+        let at_random = vec![
+            Op::Assign(group, Expr::Param(0)),
+            Op::Assign(chosen, Expr::bool(true)),
+            Op::Random { field: place, lo: Expr::int(0, 16), hi: last },
+        ];
+        let of_group = [("group", 32), ("size", 16)];
+        let made = |l: &mut Self, word: &str, params: &[(&str, u32)], body: Vec<Op>| {
+            let name = l.unique(&format!("v1.{word}.{table}"));
+            l.b.action(&name, params, body)
+        };
+        let action = made(self, "group", &of_group, by_hash.clone());
+        let random = made(self, "random", &of_group, at_random.clone());
+        let mut before = Vec::new();
+        for of in groups {
+            let own = self.b.program().actions[of.index()].clone();
+            let mut first = own.body.clone();
+            let behind = &mut |e: &mut Expr| {
+                if let Expr::Param(n) = e {
+                    *n += of_group.len() as u32;
+                }
+            };
+            first.iter_mut().for_each(|op| op.exprs_mut(behind));
+            let own = own.params.iter().map(|p| (p.name.as_str(), p.width));
+            let params: Vec<(&str, u32)> = of_group.into_iter().chain(own).collect();
+            let both = |l: &mut Self, word: &str, then: &[Op]| {
+                let body = first.iter().chain(then).cloned().collect();
+                made(l, word, &params, body)
+            };
+            let action = both(self, "group", &by_hash);
+            let random = both(self, "random", &at_random);
+            before.push(GroupAction { of, action, random });
+        }
         let mut members = allowed.to_vec();
         let nothing = self.no_action();
         if !members.contains(&nothing) {
@@ -325,7 +422,7 @@ impl Lower<'_> {
             capacity: 1 << 20,
             counters: false,
         });
-        Ok((Selector { action, members }, chosen))
+        Ok((Selector { action, random, before, members }, chosen))
     }
 
     pub(super) fn scalar_constant(&mut self, e: &hir::Expr) -> Result<u32> {
@@ -387,6 +484,7 @@ impl Lower<'_> {
             source: Some(a.action),
             params: params.clone(),
             default_only: false,
+            group_only: false,
             metered: false,
             asks_own: false,
         };
@@ -522,7 +620,7 @@ impl Lower<'_> {
                 }
             }
         }
-        // The meter's number is the entry's, who is put in later; a default has none, which is green.
+        // The meter's number is the entry's, who is put in later, or the default's.
         if self.v1.metered.contains_key(id) {
             args.push(Bits::ones(32));
         }
