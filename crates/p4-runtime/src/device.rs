@@ -9,7 +9,7 @@ use crate::code::{Code, Fault, batch, fault};
 use crate::config::{self, Built};
 use crate::digests::Lists;
 use crate::entity::{self, DigestConfig, Reading, Writing};
-use crate::host::Host;
+use crate::host::{Done, Host};
 use crate::packet::Headers;
 use crate::proto::{info, v1};
 use crate::reference::{self, Index, References};
@@ -131,6 +131,39 @@ impl Device {
         entity::table::own_keep_to(&refs, &schema, control.pipeline.program(), own)?;
         self.commit(&mut program, config, (schema, refs), host.generation());
         Ok(())
+    }
+
+    /// Lines of `millrace p4 do`. They keep to references as writes do, while the P4Info fits the program.
+    pub fn commands(&self, text: &str) -> Done {
+        let mut program = lock(&self.program);
+        let mut host = lock(&self.host);
+        let bound = Self::bound(&mut program, &host).is_ok();
+        let Program { committed, references, .. } = &mut *program;
+        let committed = committed.as_ref().filter(|c| bound && !c.references.is_empty());
+        let Some(Committed { schema, references: refs, .. }) = committed else {
+            return host.commands(text);
+        };
+        let of = (host.generation(), host.edits());
+        let index = references.take().filter(|index| index.of == of);
+        let index =
+            index.unwrap_or_else(|| entity::referring::index(refs, schema, host.control(), of));
+        let index = Arc::new(Mutex::new(index));
+        let (schema, refs) = (schema.clone(), refs.clone());
+        let watch = reference::Watch {
+            schema,
+            references: refs,
+            index: index.clone(),
+            asked: None,
+            default: None,
+        };
+        host.parts().0.set_guard(Some(Box::new(watch)));
+        let done = host.commands(text);
+        host.parts().0.set_guard(None);
+        if let Some(mut index) = Arc::into_inner(index).and_then(|index| index.into_inner().ok()) {
+            index.of = (host.generation(), host.edits());
+            *references = Some(index);
+        }
+        done
     }
 
     fn is_ours(&self, device_id: u64) -> Result<(), Fault> {

@@ -127,6 +127,46 @@ impl Net {
 }
 
 #[test]
+fn lines_of_p4_do_keep_to_references() {
+    let (net, _told) = Net::new();
+    let run = |line: &str| {
+        let done = net.0.device.commands(line);
+        done.wrong.first().map_or(String::new(), |wrong| wrong.text.clone())
+    };
+    let refused = |line: &str, words: &str| {
+        let text = run(line);
+        assert!(text.contains(words), "{line}: {text}");
+    };
+    // An entry, and what it refers to, by either way.
+    refused("table_add routes to_hop 1 => 7", "`hop`: it refers to table");
+    refused("table_add routes to_hop 1 => 7", "insert that first");
+    net.done(Type::Insert, net.hop(7, None, net.none()));
+    assert_eq!(run("table_add routes to_hop 1 => 7"), "");
+    let (code, text) = net.refused(Type::Delete, net.hop(7, None, net.none()));
+    assert!(code == 9 && text.contains("it is referred to 1 times"), "{text}");
+    refused("table_delete nexthops 0", "it is referred to 1 times; delete what refers to it first");
+    refused("table_clear nexthops", "it is referred to 1 times");
+    refused("table_modify routes to_hop 0 9", "insert that first");
+    // Something else refuses it: nothing has changed for references.
+    refused("table_add routes to_hop 1 => 7", "already");
+    assert_eq!(run("table_modify routes none 0"), "");
+    assert_eq!(run("table_delete nexthops 0"), "");
+    net.done(Type::Insert, net.hop(7, None, net.none()));
+    net.done(Type::Modify, net.route(1, action(net.0.id("to_hop"), Some(&[7]))));
+    refused("table_delete nexthops 1", "it is referred to 1 times");
+    // Many lines at once, and all of a table.
+    assert_eq!(run("table_clear routes\ntable_clear nexthops"), "");
+    // Defaults and members.
+    refused("table_set_default routes to_hop 3", "insert that first");
+    refused("act_prof_create_member hops to_hop 3", "insert that first");
+    net.done(Type::Insert, net.hop(3, None, net.none()));
+    assert_eq!(run("table_set_default routes to_hop 3\nact_prof_create_member hops to_hop 3"), "");
+    refused("table_clear nexthops", "it is referred to 2 times");
+    assert_eq!(run("table_reset_default routes\nact_prof_delete_member hops 0"), "");
+    assert_eq!(run("table_clear nexthops"), "");
+}
+
+#[test]
 fn what_refers_to_nothing_is_refused() {
     let (net, _told) = Net::new();
     let hop = || net.hop(1, Some("blue"), net.none());

@@ -38,6 +38,15 @@ impl P4 {
     pub fn host(&self) -> MutexGuard<'_, Host> {
         lock(&self.host)
     }
+
+    /// Does lines of `millrace p4 do`.
+    pub fn commands(&self, text: &str) -> host::Done {
+        let device = lock(&self.server).as_ref().map(|server| server.device().clone());
+        match device {
+            Some(device) => device.commands(text),
+            None => self.host().commands(text),
+        }
+    }
 }
 
 impl Controller for P4 {

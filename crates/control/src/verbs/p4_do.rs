@@ -20,7 +20,7 @@ impl Verb for P4Do {
 
     fn answer(self, at: &At<'_>) -> Result<Reply<host::Done>, String> {
         let p4 = at.controllers()?.find::<P4>().ok_or_else(none)?;
-        Ok(Reply::Answer(p4.host().commands(&self.text)))
+        Ok(Reply::Answer(p4.commands(&self.text)))
     }
 
     fn text(answer: &host::Done) -> String {
