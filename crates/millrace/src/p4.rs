@@ -12,7 +12,7 @@ use crate::show::show;
 use ::p4::preprocess::Disk;
 use control::client::ask;
 use control::failure::Failure;
-use control::program::p4_file::{compile, options, read};
+use control::program::p4_file::{options, read};
 use control::verbs::p4_do::P4Do;
 use control::verbs::p4_load::P4Load;
 use std::path::Path;
@@ -70,8 +70,20 @@ fn load(options: P4LoadOptions) -> Result<(), Failure> {
 }
 
 fn build(build: P4BuildOptions) -> Result<(), Failure> {
-    let control = ::p4::control::Control::new(compile(&build.source)?).map_err(Failure::bad)?;
-    let text = ir::text::print_pipeline(&control.pipeline);
+    let (file, preprocess) = (&build.source.file, options(&build.source));
+    let text = read(file)?;
+    let (told, built) = ::p4::with_stack(|| {
+        let (mut c, packed) = ::p4::packed::pack(&preprocess, file, &text);
+        let lowered = match c.diagnostics.errors() {
+            0 => ::p4::lower::lower(&c.program, &mut c.diagnostics),
+            _ => None,
+        };
+        let built = lowered.map(|lowered| ::p4::built::text(lowered, &packed));
+        (c.diagnostics.render(&c.map), built)
+    });
+    eprint!("{told}");
+    let text = built.ok_or_else(|| Failure::bad(format!("{} was not compiled", file.display())))?;
+    let text = text.map_err(Failure::bad)?;
     match build.out {
         Some(path) => std::fs::write(&path, text)
             .map_err(|e| Failure::bad(format!("{}: {e}", path.display()))),

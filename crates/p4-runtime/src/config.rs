@@ -67,6 +67,8 @@ pub enum Program<'a> {
     Json(&'a str),
     /// A P4 program with its files, as JSON.
     Packed(&'a str),
+    /// A pipeline with the program that it was made of, as `millrace p4 build` writes it.
+    Built(&'a str),
 }
 
 /// The program that a device configuration holds.
@@ -87,12 +89,8 @@ pub fn program(config: &[u8]) -> Result<Program<'_>, Fault> {
     if start.starts_with('{') {
         return Ok(Program::Json(text));
     }
-    if start.starts_with("program ") || start.starts_with("; ") {
-        return Err(fault!(
-            Unimplemented,
-            "p4_device_config is a pipeline as `millrace p4 build` writes it, which has no names for a \
-             control plane; send the P4 program's text"
-        ));
+    if p4::built::is_built(start) {
+        return Ok(Program::Built(start));
     }
     Ok(Program::Text(text))
 }
@@ -140,6 +138,23 @@ fn compile_packed(json: &str, limits: Limits) -> Result<Built, Fault> {
     compile_checked(|| packed.front(limits))
 }
 
+/// Compiles the program behind a pipeline, which has to give that pipeline.
+fn compile_built(text: &str, limits: Limits) -> Result<Built, Fault> {
+    let bytes = p4::built::program_bytes(text);
+    if bytes > limits.text_bytes {
+        return Err(fault!(
+            ResourceExhausted,
+            "p4_device_config has {bytes} bytes of program; {} is the most",
+            limits.text_bytes
+        ));
+    }
+    let wrong = |e| fault!(InvalidArgument, "p4_device_config: {e}");
+    let packed = p4::built::unpack(text).map_err(wrong)?;
+    let built = compile_checked(|| packed.front(limits))?;
+    p4::built::agrees(text, built.lowered.clone()).map_err(wrong)?;
+    Ok(built)
+}
+
 /// Refuses JSON that is longer than a program may be.
 fn fits(json: &str, limits: Limits) -> Result<(), Fault> {
     match json.len() <= limits.text_bytes {
@@ -157,6 +172,7 @@ fn fits(json: &str, limits: Limits) -> Result<(), Fault> {
 pub fn build(program: Program<'_>, info: &info::P4Info, limits: Limits) -> Result<Built, Fault> {
     let json = match program {
         Program::Text(text) => return compile(text, limits),
+        Program::Built(text) => return compile_built(text, limits),
         Program::Packed(json) => {
             fits(json, limits)?;
             return compile_packed(json, limits);
@@ -200,7 +216,7 @@ mod tests {
         assert_eq!(json, Program::Json(" {\"actions\": []}"));
         let packed = program(b"{ \"millrace_p4\": 1}").unwrap();
         assert_eq!(packed, Program::Packed("{ \"millrace_p4\": 1}"));
-        assert_eq!(program(b"program x").unwrap_err().code, Code::Unimplemented);
+        assert_eq!(program(b"\nprogram x").unwrap(), Program::Built("program x"));
         assert_eq!(program(&[0xff, 1]).unwrap_err().code, Code::InvalidArgument);
         assert_eq!(program(b"").unwrap_err().code, Code::InvalidArgument);
         let inner =
@@ -234,6 +250,36 @@ mod tests {
         assert_eq!(fault.code, Code::ResourceExhausted);
         let none = build(Program::Packed("{\"millrace_p4\": 1}"), &info, limits).err().unwrap();
         assert!(none.text.starts_with("p4_device_config: a packed program"), "{}", none.text);
+    }
+
+    #[test]
+    fn what_p4_build_writes_is_compiled() {
+        let text = p4::with_stack(|| {
+            let path = Path::new("empty.p4");
+            let (mut c, packed) = p4::packed::pack(&Options::default(), path, EMPTY);
+            let lowered = p4::lower::lower(&c.program, &mut c.diagnostics).unwrap();
+            p4::built::text(lowered, &packed).unwrap()
+        });
+        let (limits, info) = (Limits::default(), info::P4Info::default());
+        let form = program(text.as_bytes()).unwrap();
+        assert_eq!(form, Program::Built(&text));
+        let own = build(form, &info, limits).map_err(|e| e.text).unwrap();
+        assert_eq!(own.lowered.program, compile(EMPTY, limits).unwrap().lowered.program);
+        let refused = |text: &str| {
+            let fault = build(program(text.as_bytes()).unwrap(), &info, limits).err().unwrap();
+            (fault.code, fault.text)
+        };
+        let (code, told) = refused("program x\n");
+        assert!(
+            code == Code::InvalidArgument && told.contains("writes the program behind it"),
+            "{told}"
+        );
+        // Somebody has changed the pipeline, or the program.
+        let (code, told) = refused(&text.replacen("511", "510", 1));
+        assert!(code == Code::InvalidArgument && told.contains("build it anew"), "{told}");
+        let small = Limits { text_bytes: 10, ..limits };
+        let fault = build(form, &info, small).err().unwrap();
+        assert_eq!(fault.code, Code::ResourceExhausted);
     }
 
     #[test]

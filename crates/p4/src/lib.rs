@@ -23,6 +23,7 @@ use std::path::Path;
 mod annotations;
 pub mod ast;
 pub mod bmv2;
+pub mod built;
 pub mod check;
 pub mod commands;
 pub mod control;

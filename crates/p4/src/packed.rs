@@ -118,6 +118,11 @@ impl Packed {
         serde_json::to_string_pretty(self).expect("paths and texts are JSON")
     }
 
+    /// The same in one line.
+    pub fn to_line(&self) -> String {
+        serde_json::to_string(self).expect("paths and texts are JSON")
+    }
+
     /// The program's file.
     pub fn path(&self) -> &Path {
         &self.program
