@@ -1,7 +1,7 @@
 //! What `millrace p4 build` writes: a pipeline as text, and behind it the program that it was made of.
 //!
 //! ```text
-//! program
+//! ; a pipeline, and behind it the program that it was made of
 //! ...
 //! ; p4 {"millrace_p4":1,"program":"a.p4","files":{"a.p4":"..."}}
 //! ```
@@ -9,12 +9,14 @@
 //! A pipeline has no names for a control plane, and a program has. Whoever takes such a text compiles the program again,
 //! and refuses it if the pipeline is another one then: somebody has changed it, or another version wrote it.
 //!
-//! Checked by: the tests here; `tests/json.rs` of `p4-runtime`.
+//! Checked by: `tests/built.rs` of `p4-runtime`.
 
 use crate::control::Control;
 use crate::lower::Lowered;
 use crate::packed::{self, Packed};
 
+/// The first line.
+const HEAD: &str = "; a pipeline, and behind it the program that it was made of\n";
 /// What the program's line begins with.
 const MARK: &str = "; p4 ";
 
@@ -38,7 +40,7 @@ pub enum Refused {
 
 /// A pipeline as text, and the program that it was made of.
 pub fn text(lowered: Lowered, packed: &Packed) -> Result<String, String> {
-    Ok(format!("{}{MARK}{}\n", pipeline(lowered)?, packed.to_line()))
+    Ok(format!("{HEAD}{}{MARK}{}\n", pipeline(lowered)?, packed.to_line()))
 }
 
 fn pipeline(lowered: Lowered) -> Result<String, String> {
@@ -52,7 +54,7 @@ fn pipeline(lowered: Lowered) -> Result<String, String> {
 
 /// Whether a text looks like such a one.
 pub fn is_built(text: &str) -> bool {
-    text.starts_with("program ") || text.starts_with("; ")
+    text.starts_with(';')
 }
 
 /// The two parts of a text.
@@ -61,7 +63,8 @@ fn parts(text: &str) -> Result<(&str, &str), Refused> {
         Some(at) => at + 1,
         None => return Err(Refused::NoProgram),
     };
-    Ok((&text[..at], text[at + MARK.len()..].trim_end()))
+    let before = &text[..at];
+    Ok((before.strip_prefix(HEAD).unwrap_or(before), text[at + MARK.len()..].trim_end()))
 }
 
 /// Bytes of the program behind a pipeline.
@@ -80,44 +83,5 @@ pub fn agrees(text: &str, lowered: Lowered) -> Result<(), Refused> {
     match pipeline(lowered).is_ok_and(|own| own == before) {
         true => Ok(()),
         false => Err(Refused::Differs),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::preprocess::Options;
-    use std::path::Path;
-
-    const PROGRAM: &str = include_str!("../../../filetests/p4/profiles.p4");
-
-    fn built() -> (Lowered, String) {
-        crate::with_stack(|| {
-            let (mut c, packed) =
-                packed::pack(&Options::default(), Path::new("profiles.p4"), PROGRAM);
-            let lowered = crate::lower::lower(&c.program, &mut c.diagnostics).unwrap();
-            let text = text(lowered.clone(), &packed).unwrap();
-            (lowered, text)
-        })
-    }
-
-    #[test]
-    fn a_pipeline_has_its_program_behind_it() {
-        let (lowered, text) = built();
-        assert!(is_built(&text) && !is_built(PROGRAM), "{}", &text[..80]);
-        assert_eq!(unpack(&text).unwrap().path(), Path::new("profiles.p4"));
-        assert_eq!(agrees(&text, lowered.clone()), Ok(()));
-        // It still is a pipeline's text.
-        ir::text::pipeline(&text).unwrap();
-        let changed = text.replacen("capacity", "counters\n    capacity", 1);
-        assert_ne!(changed, text);
-        assert_eq!(agrees(&changed, lowered), Err(Refused::Differs));
-    }
-
-    #[test]
-    fn what_is_no_program_is_refused() {
-        assert_eq!(unpack("program x\n"), Err(Refused::NoProgram));
-        assert!(matches!(unpack("program x\n; p4 {}\n"), Err(Refused::Packed(_))));
-        assert_eq!((program_bytes("program x\n"), program_bytes("; a\n; p4 {}\n")), (0, 2));
     }
 }

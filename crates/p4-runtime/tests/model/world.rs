@@ -235,8 +235,6 @@ impl World {
             }
             A::ActionProfileActionSet(set) => {
                 need(indirect, INVALID)?;
-                // At random is not done; other modes are none.
-                need(set.action_selection_mode != 2, UNKNOWN)?;
                 need(set.action_selection_mode < 3, INVALID)?;
                 need(!set.action_profile_actions.is_empty(), INVALID)?;
                 set.action_profile_actions.iter().try_for_each(|a| {
