@@ -13,6 +13,7 @@
 //! | [`program`] | switches of OpenFlow's tables or of a P4 program, filled from files |
 //! | [`protocol`], [`socket`], [`client`] | the control socket, both ends |
 //! | [`verbs`] | what can be asked there, a file each |
+//! | `metrics` | counters for Prometheus, a file for each part of the switch |
 //! | [`takeover`] | one process goes on where another one is |
 //! | [`image`] | connections that outlive it |
 //! | [`logging`], [`signals`], `guard`, `room` | the process: its log, its end, its faults, its limits |
@@ -37,6 +38,7 @@ pub mod fuzz;
 mod guard;
 pub mod image;
 pub mod logging;
+mod metrics;
 pub mod model;
 mod normal;
 pub mod output;

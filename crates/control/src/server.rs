@@ -16,8 +16,10 @@ use crate::socket::{Place, Server, Socket};
 use crate::takeover::handover::Handover;
 use crate::takeover::running::{Paused, Running};
 use crate::verb::At;
-use crate::{controllers, guard, logging, room, verbs};
+use crate::{controllers, guard, logging, metrics, room, start, verbs};
+use grpc::Bind;
 use serde_json::Value;
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -82,7 +84,11 @@ pub fn run(options: Options) -> Result<(), Failure> {
         state.begin(&switch)?;
     }
     switch.set_receiving(true);
+    let bind = if config.take_over.is_some() { Bind::WhenFree } else { Bind::Now };
+    let tls = |address| start::tls_for_readers(&config, address);
+    let metrics = metrics::serve(config.metrics, &bridges, bind, tls)?;
     let mut listeners: Vec<String> = controllers.iter().flat_map(|one| one.listening()).collect();
+    listeners.extend(metrics.iter().map(|s| format!("metrics:{}", s.address())));
     listeners.extend(server.iter().map(|s| format!("ctl:{}", s.path().display())));
     let writing = match (&state, config.state_interval) {
         (Some(state), Some(interval)) => Some(state.write_every(&switch, interval)?),
@@ -96,7 +102,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
     controllers.iter().for_each(|one| one.advise());
     signals.wait();
     tracing::info!("stopping");
-    drop(server);
+    drop((server, metrics));
     // Whoever has taken over writes the file from now on.
     drop(writing);
     let handed_over = handover.is_ending();
@@ -127,6 +133,8 @@ pub struct Empty {
     pub ctl: Option<PathBuf>,
     /// The group that may ask there, by number.
     pub ctl_group: Option<u32>,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// Runs a process whose bridges are made by `begin`, or by who was begun there, until a signal ends it. What `begin` returns
@@ -158,12 +166,17 @@ pub fn run_empty<T>(
             None
         }
     };
-    let listening: Vec<String> =
-        server.iter().map(|server| format!("ctl:{}", server.path().display())).collect();
+    let metrics = metrics::serve(empty.metrics, &bridges, Bind::Now, |address| {
+        start::warn_of_readers(address);
+        Ok(None)
+    })?;
+    let mut listening: Vec<String> =
+        metrics.iter().map(|server| format!("metrics:{}", server.address())).collect();
+    listening.extend(server.iter().map(|server| format!("ctl:{}", server.path().display())));
     logging::say(&format!("millrace: ready listening {}", words(&listening)));
     signals.wait();
     tracing::info!("stopping");
-    drop(server);
+    drop((server, metrics));
     drop(began);
     bridges.stop();
     signals.ended();

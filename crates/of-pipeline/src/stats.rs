@@ -21,8 +21,8 @@ use openflow::{
     QueueStatsRequest, TableId, TableStats, Version,
 };
 use std::sync::Arc;
-use switch::PortView;
 use switch::queues::Queues;
+use switch::{CounterValue, PortView};
 
 /// 1.0's wildcard bits, all of them.
 const WILDCARDS_V10: u32 = (1 << 22) - 1;
@@ -422,6 +422,17 @@ impl Agent {
             }));
         }
         Ok(configs)
+    }
+
+    /// What each group has forwarded, by number; at most so many groups.
+    pub fn counted_groups(&self, most: usize) -> Vec<(u32, CounterValue)> {
+        let of = |(id, entry): (u32, &GroupEntry)| (id, self.env.switch.counter(entry.counter.0));
+        self.stores.groups.iter().take(most).map(of).collect()
+    }
+
+    /// What each meter has counted, by number; at most so many meters.
+    pub fn counted_meters(&self, most: usize) -> Vec<(u32, MeterStats)> {
+        self.stores.meters.iter().take(most).map(|(id, _)| (id, self.meter_stats(id))).collect()
     }
 
     /// The statistics of a group.
