@@ -1,5 +1,9 @@
 //! The command line.
 
+mod flows;
+
+pub(crate) use flows::{FlowOrder, FlowsOptions};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use control::engine::EngineName;
 use control::logging::LogFormat;
@@ -51,6 +55,8 @@ pub(crate) enum Command {
     Mirror(MirrorOptions),
     /// Show, add or remove the bonds of a running process's bridges
     Bond(BondOptions),
+    /// Show flow entries with their counters and rates
+    Flows(FlowsOptions),
     /// Show or forget the addresses that NORMAL has learnt
     Stations(StationsOptions),
     /// Show, forget, export or import the connections that a running switch knows

@@ -41,6 +41,7 @@ mod conntrack;
 mod demo;
 mod doctor;
 mod filetest;
+mod flows;
 mod gauge;
 mod look;
 mod p4;
@@ -89,6 +90,7 @@ fn command(words: Vec<OsString>) -> ExitCode {
         cli::Command::Port(options) => bridges::port(options),
         cli::Command::Mirror(options) => bridges::mirror(options),
         cli::Command::Bond(options) => bridges::bond(options),
+        cli::Command::Flows(options) => flows::flows(options),
         cli::Command::Stations(options) => bridges::stations(options),
         cli::Command::Queue(options) => queue::queue(options),
         cli::Command::Conntrack(options) => conntrack::conntrack(options),

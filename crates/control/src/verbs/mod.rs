@@ -9,6 +9,7 @@ pub mod conntrack_import;
 pub mod dump;
 mod entry;
 pub mod explain;
+pub mod flows;
 pub mod mirror;
 pub mod named;
 pub mod p4_do;
@@ -37,6 +38,7 @@ pub const ALL: &[Row] = &[
     Row::of::<conntrack_import::ConntrackImport>(),
     Row::of::<dump::Dump>(),
     Row::of::<explain::Explain>(),
+    Row::of::<flows::Flows>(),
     Row::of::<bond::Bonds>(),
     Row::of::<mirror::Mirrors>(),
     Row::of::<p4_do::P4Do>(),
