@@ -2,7 +2,7 @@
 
 mod flows;
 
-pub(crate) use flows::{FlowOrder, FlowsOptions};
+pub(crate) use flows::{FlowOrder, FlowsOptions, GroupsOptions, MetersOptions};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use control::engine::EngineName;
@@ -57,6 +57,10 @@ pub(crate) enum Command {
     Bond(BondOptions),
     /// Show flow entries with their counters and rates
     Flows(FlowsOptions),
+    /// Show groups with their buckets and counters
+    Groups(GroupsOptions),
+    /// Show meters with their bands and counters
+    Meters(MetersOptions),
     /// Show or forget the addresses that NORMAL has learnt
     Stations(StationsOptions),
     /// Show, forget, export or import the connections that a running switch knows

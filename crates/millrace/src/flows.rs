@@ -1,11 +1,13 @@
-//! `millrace flows`: flow entries with their counters and rates, once or again and again.
+//! `millrace flows`, `groups`, `meters`: what controllers have programmed, with counters; entries' rates, again and again.
 
-use crate::cli::{FlowOrder, FlowsOptions};
+use crate::cli::{FlowOrder, FlowsOptions, GroupsOptions, MetersOptions};
 use crate::show::show;
 use control::client::ask;
 use control::failure::Failure;
 use control::output::say;
 use control::verbs::flows::{Answer, Flows, One, Sort};
+use control::verbs::groups::Groups;
+use control::verbs::meters::Meters;
 use serde_json::json;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -51,6 +53,20 @@ pub(crate) fn flows(options: FlowsOptions) -> Result<(), Failure> {
         }
         before = now;
     }
+}
+
+/// `millrace groups`.
+pub(crate) fn groups(options: GroupsOptions) -> Result<(), Failure> {
+    let GroupsOptions { group, shown } = options;
+    let question = Groups { group, limit: shown.limit };
+    show::<Groups>(ask(shown.to.whom(), &question)?, shown.json)
+}
+
+/// `millrace meters`.
+pub(crate) fn meters(options: MetersOptions) -> Result<(), Failure> {
+    let MetersOptions { meter, shown } = options;
+    let question = Meters { meter, limit: shown.limit };
+    show::<Meters>(ask(shown.to.whom(), &question)?, shown.json)
 }
 
 fn sort(order: FlowOrder) -> Sort {

@@ -91,6 +91,8 @@ fn command(words: Vec<OsString>) -> ExitCode {
         cli::Command::Mirror(options) => bridges::mirror(options),
         cli::Command::Bond(options) => bridges::bond(options),
         cli::Command::Flows(options) => flows::flows(options),
+        cli::Command::Groups(options) => flows::groups(options),
+        cli::Command::Meters(options) => flows::meters(options),
         cli::Command::Stations(options) => bridges::stations(options),
         cli::Command::Queue(options) => queue::queue(options),
         cli::Command::Conntrack(options) => conntrack::conntrack(options),

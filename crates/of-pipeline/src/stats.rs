@@ -436,7 +436,7 @@ impl Agent {
     }
 
     /// The statistics of a group.
-    pub(crate) fn group_stats(&self, id: u32, entry: &GroupEntry, now_ns: u64) -> GroupStats {
+    pub fn group_stats(&self, id: u32, entry: &GroupEntry, now_ns: u64) -> GroupStats {
         let total = self.env.switch.counter(entry.counter.0);
         let buckets = entry.bucket_counters.iter().map(|id| self.env.switch.counter(id.0));
         //= openflow-1.3.5 §7.3.5.9: entries and groups that forward here directly.
@@ -455,7 +455,7 @@ impl Agent {
     }
 
     /// The statistics of a meter.
-    pub(crate) fn meter_stats(&self, id: u32) -> MeterStats {
+    pub fn meter_stats(&self, id: u32) -> MeterStats {
         let counted = self.env.switch.meter_stats(ir::MeterId(id));
         let entry = self.stores.meters.get(id);
         let bands = counted.as_ref().map_or(&[][..], |c| &c.bands);

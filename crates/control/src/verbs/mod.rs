@@ -10,6 +10,8 @@ pub mod dump;
 mod entry;
 pub mod explain;
 pub mod flows;
+pub mod groups;
+pub mod meters;
 pub mod mirror;
 pub mod named;
 pub mod p4_do;
@@ -39,6 +41,8 @@ pub const ALL: &[Row] = &[
     Row::of::<dump::Dump>(),
     Row::of::<explain::Explain>(),
     Row::of::<flows::Flows>(),
+    Row::of::<groups::Groups>(),
+    Row::of::<meters::Meters>(),
     Row::of::<bond::Bonds>(),
     Row::of::<mirror::Mirrors>(),
     Row::of::<p4_do::P4Do>(),

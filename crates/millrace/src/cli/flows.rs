@@ -1,4 +1,4 @@
-//! What `millrace flows` is told.
+//! What `millrace flows`, `groups` and `meters` are told.
 
 use super::To;
 use clap::{Args, ValueEnum};
@@ -39,4 +39,37 @@ pub(crate) enum FlowOrder {
     Recent,
     /// Most packets a second first
     Rate,
+}
+
+/// `millrace groups`.
+#[derive(Args, Debug)]
+pub(crate) struct GroupsOptions {
+    /// This one alone
+    #[arg(value_name = "GROUP")]
+    pub(crate) group: Option<u32>,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+}
+
+/// `millrace meters`.
+#[derive(Args, Debug)]
+pub(crate) struct MetersOptions {
+    /// This one alone
+    #[arg(value_name = "METER")]
+    pub(crate) meter: Option<u32>,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+}
+
+/// How a list is shown.
+#[derive(Args, Debug)]
+pub(crate) struct Shown {
+    /// So many at most
+    #[arg(long, value_name = "N", default_value_t = control::verbs::flows::LIMIT)]
+    pub(crate) limit: usize,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) to: To,
 }
