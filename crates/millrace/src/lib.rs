@@ -40,6 +40,7 @@ mod cli;
 mod conntrack;
 mod demo;
 mod doctor;
+mod events;
 mod filetest;
 mod flows;
 mod gauge;
@@ -90,6 +91,7 @@ fn command(words: Vec<OsString>) -> ExitCode {
         cli::Command::Port(options) => bridges::port(options),
         cli::Command::Mirror(options) => bridges::mirror(options),
         cli::Command::Bond(options) => bridges::bond(options),
+        cli::Command::Events(options) => events::events(options),
         cli::Command::Flows(options) => flows::flows(options),
         cli::Command::Groups(options) => flows::groups(options),
         cli::Command::Meters(options) => flows::meters(options),

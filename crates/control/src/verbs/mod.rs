@@ -8,6 +8,7 @@ pub mod conntrack_export;
 pub mod conntrack_import;
 pub mod dump;
 mod entry;
+pub mod events;
 pub mod explain;
 pub mod flows;
 pub mod groups;
@@ -39,6 +40,7 @@ pub const ALL: &[Row] = &[
     Row::of::<conntrack_export::ConntrackExport>(),
     Row::of::<conntrack_import::ConntrackImport>(),
     Row::of::<dump::Dump>(),
+    Row::of::<events::Events>(),
     Row::of::<explain::Explain>(),
     Row::of::<flows::Flows>(),
     Row::of::<groups::Groups>(),

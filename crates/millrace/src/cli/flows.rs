@@ -1,6 +1,6 @@
 //! What `millrace flows`, `groups` and `meters` are told.
 
-use super::To;
+use super::to::To;
 use clap::{Args, ValueEnum};
 
 /// `millrace flows`.
