@@ -11,6 +11,7 @@ use crate::normal::learning::Learning;
 use crate::ports::{Opened, Opening, Ports};
 use crate::program::services;
 use crate::protocol::{Reply, Request};
+use crate::reload::Reload;
 use crate::signals::Signals;
 use crate::socket::{Place, Server, Socket};
 use crate::takeover::handover::Handover;
@@ -27,7 +28,7 @@ use switch::{Switch, Workers};
 
 /// `millrace run`.
 pub fn run(options: Options) -> Result<(), Failure> {
-    let config = Config::new(options)?;
+    let config = Config::new(options.clone())?;
     room::spare_address_space();
     room::raise_descriptors();
     guard::panics_end_the_process();
@@ -67,7 +68,9 @@ pub fn run(options: Options) -> Result<(), Failure> {
     }
     let wake = signals.waker().map_err(Failure::bad)?;
     let handover = Arc::new(Handover::new(wake, ports.clone()));
+    let reload = Arc::new(Reload::new(options, &setup, bridges.clone()));
     let starting = Starting {
+        reload: &reload,
         switch: &switch,
         config: &config,
         ports: &ports,
@@ -100,6 +103,10 @@ pub fn run(options: Options) -> Result<(), Failure> {
         words(&listeners)
     ));
     controllers.iter().for_each(|one| one.advise());
+    signals.on_hangup(move || match reload.apply(None, None) {
+        Ok(_) => {}
+        Err(why) => tracing::error!("SIGHUP: {why}"),
+    });
     signals.wait();
     tracing::info!("stopping");
     drop((server, metrics));
@@ -157,7 +164,7 @@ pub fn run_empty<T>(
     workers.set_polling(empty.poll);
     let bridges = Bridges::new(workers, empty.defaults);
     let began = begin(&bridges)?;
-    let served = place.open().and_then(|socket| socket.serve(None, answers(&bridges, None)));
+    let served = place.open().and_then(|socket| socket.serve(None, answers(&bridges, None, None)));
     let server = match served {
         Ok(server) => Some(server),
         Err(error) if asked => return Err(no_control_socket(&place, &error)),
@@ -185,6 +192,7 @@ pub fn run_empty<T>(
 
 /// A switch that starts, and what it is still to have.
 struct Starting<'a> {
+    reload: &'a Arc<Reload>,
     switch: &'a Switch,
     config: &'a Config,
     ports: &'a Ports,
@@ -231,6 +239,12 @@ impl Starting<'_> {
     fn take_over(&self, path: &Path, begun: Box<dyn Begun + '_>) -> Result<Ready, Failure> {
         // The files' entries are not used where those of the running switch are, and must be right all the same.
         begun.check(&self.ports.names())?;
+        let config = self.config;
+        if [&config.flows, &config.groups, &config.meters].iter().any(|files| !files.is_empty()) {
+            tracing::info!(
+                "--flows, --groups and --meters are right, and not used: entries come from the running switch"
+            );
+        }
         let mut opened = Opened::default();
         self.ports.open(Opening::Early, &mut opened)?;
         let mut running = Running::begin(path)?;
@@ -318,7 +332,7 @@ impl Starting<'_> {
 
     fn serve(&self, socket: Socket) -> Result<Server, Failure> {
         let pulse = self.switch.pulse("ctl");
-        let answers = answers(self.bridges, Some(self.handover));
+        let answers = answers(self.bridges, Some(self.handover), Some(self.reload));
         socket.serve(Some(pulse), answers).map_err(|e| no_control_socket(self.place, &e))
     }
 }
@@ -335,15 +349,17 @@ fn words(list: &[String]) -> String {
 pub(crate) fn answers(
     bridges: &Bridges,
     handover: Option<&Arc<Handover>>,
+    reload: Option<&Arc<Reload>>,
 ) -> impl Fn(Request) -> Result<Reply<Value>, String> + Send + Sync + 'static {
-    let (bridges, handover) = (bridges.clone(), handover.cloned());
+    let (bridges, handover, reload) = (bridges.clone(), handover.cloned(), reload.cloned());
     move |request| {
         let named = request.bridge.as_deref();
         let bridge = match named {
             Some(name) => Some(bridges.bridge(name).map_err(|e| e.to_string())?),
             None => bridges.first(),
         };
-        let at = At::of(&bridges, bridge.as_ref(), named.is_some(), handover.as_ref());
+        let mut at = At::of(&bridges, bridge.as_ref(), named.is_some(), handover.as_ref());
+        at.reload = reload.as_ref();
         verbs::answer(&at, request)
     }
 }

@@ -1,9 +1,11 @@
 //! The command line.
 
+mod config;
 mod events;
 mod flows;
 mod to;
 
+pub(crate) use config::{ConfigCommand, ConfigOptions};
 pub(crate) use events::EventsOptions;
 pub(crate) use flows::{FlowOrder, FlowsOptions, GroupsOptions, MetersOptions};
 pub(crate) use to::To;
@@ -59,6 +61,8 @@ pub(crate) enum Command {
     Mirror(MirrorOptions),
     /// Show, add or remove the bonds of a running process's bridges
     Bond(BondOptions),
+    /// Check a configuration file, apply it to a running switch, take it back
+    Config(ConfigOptions),
     /// Show what has happened: changes and who made them, links, controllers, warnings
     Events(EventsOptions),
     /// Show flow entries with their counters and rates

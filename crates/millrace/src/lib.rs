@@ -37,6 +37,7 @@ macro_rules! println {
 mod bridges;
 mod capture;
 mod cli;
+mod config;
 mod conntrack;
 mod demo;
 mod doctor;
@@ -91,6 +92,7 @@ fn command(words: Vec<OsString>) -> ExitCode {
         cli::Command::Port(options) => bridges::port(options),
         cli::Command::Mirror(options) => bridges::mirror(options),
         cli::Command::Bond(options) => bridges::bond(options),
+        cli::Command::Config(options) => config::config(options),
         cli::Command::Events(options) => events::events(options),
         cli::Command::Flows(options) => flows::flows(options),
         cli::Command::Groups(options) => flows::groups(options),

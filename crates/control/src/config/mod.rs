@@ -33,7 +33,7 @@ use std::time::Duration;
 use switch::EngineKind;
 
 /// `millrace run`.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Options {
     /// Configuration file; options add to it and override it
     pub config: Option<PathBuf>,

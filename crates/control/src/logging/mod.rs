@@ -126,7 +126,7 @@ fn append(path: &Path) -> io::Result<File> {
 }
 
 /// The time, as log lines tell it.
-fn now() -> String {
+pub(crate) fn now() -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = SystemTime.format_time(&mut Writer::new(&mut text));

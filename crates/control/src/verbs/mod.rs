@@ -3,6 +3,7 @@
 pub mod bond;
 pub mod bridge;
 pub mod capture;
+pub mod config;
 pub mod conntrack;
 pub mod conntrack_export;
 pub mod conntrack_import;
@@ -36,6 +37,7 @@ use serde_json::Value;
 pub const ALL: &[Row] = &[
     Row::of::<bridge::Bridge>(),
     Row::of::<capture::Capture>(),
+    Row::of::<config::ConfigQuestion>(),
     Row::of::<conntrack::Conntrack>(),
     Row::of::<conntrack_export::ConntrackExport>(),
     Row::of::<conntrack_import::ConntrackImport>(),
