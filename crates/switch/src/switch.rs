@@ -312,15 +312,20 @@ impl Inner {
     }
 }
 
+/// Looks so often before it yields to who may be waited for.
+const SPINS: u32 = 200;
+/// From then on it sleeps, which takes five times as long as asked for: the kernel's timers are that coarse.
+const YIELDS: u32 = SPINS + 100;
+
 /// Waits for something that takes a worker a burst, or the time to wake up.
 fn wait_until(done: impl Fn() -> bool) {
     let mut rounds = 0u32;
     while !done() {
         rounds = rounds.saturating_add(1);
-        if rounds < 200 {
-            std::hint::spin_loop();
-        } else {
-            std::thread::sleep(Duration::from_micros(10));
+        match rounds {
+            0..SPINS => std::hint::spin_loop(),
+            SPINS..YIELDS => std::thread::yield_now(),
+            _ => std::thread::sleep(Duration::from_micros(10)),
         }
     }
 }
@@ -567,10 +572,24 @@ impl Switch {
     /// Does all of the updates or none; on an error, says which one was refused and why. They are
     /// in the pipeline when this returns, in force after [`sync`](Self::sync).
     pub fn transact(&self, updates: &[Update]) -> Result<u64, (usize, UpdateError)> {
+        self.commit(updates, |pipeline| pipeline.transact(updates))
+    }
+
+    /// As [`transact`](Self::transact), for whoever keeps a pipeline with the same contents, which has taken these updates, and
+    /// is the only one to change the switch: see [`Pipeline::follow`].
+    pub fn follow(&self, updates: &[Update]) -> Result<u64, (usize, UpdateError)> {
+        self.commit(updates, |pipeline| pipeline.follow(updates))
+    }
+
+    fn commit(
+        &self,
+        updates: &[Update],
+        take: impl FnOnce(&mut Pipeline) -> Result<u64, (usize, UpdateError)>,
+    ) -> Result<u64, (usize, UpdateError)> {
         let began = Instant::now();
         let mut control = lock(&self.inner.control);
         let control = &mut *control;
-        let version = control.pipeline.transact(updates)?;
+        let version = take(&mut control.pipeline)?;
         let now_ns = self.now_ns();
         control.engine.apply(&control.pipeline, updates, now_ns);
         // With another program, entries that come along are inserted once more.

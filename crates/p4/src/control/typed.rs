@@ -63,14 +63,9 @@ pub fn normal(pattern: Pattern, kind: MatchKind) -> Pattern {
 
 impl Control {
     /// What a default action or an entry (`id`) of a table calls.
-    fn calls(
-        &self,
-        t: &TableName,
-        does: &Does,
-        id: Option<EntryId>,
-    ) -> Result<ActionCall, Refused> {
+    fn calls(&self, t: &TableName, does: Does, id: Option<EntryId>) -> Result<ActionCall, Refused> {
         let call = match does {
-            Does::Refers(refers) => self.indirect_call(t, *refers)?,
+            Does::Refers(refers) => self.indirect_call(t, refers)?,
             Does::Action(call) => {
                 let a = Self::action_of(t, call.action);
                 let a = a.ok_or_else(|| no!(Invalid, "`{}` has no such action", t.name))?;
@@ -82,17 +77,18 @@ impl Control {
                         t.name
                     ));
                 }
-                call.clone()
+                call
             }
         };
-        Ok(self.with_meter(t.id, call, id.map_or(METER_NONE, meter_of)))
+        Ok(Self::with_meter(t, call, id.map_or(METER_NONE, meter_of)))
     }
 
     fn table_of(&self, table: TableId) -> Result<&TableName, Refused> {
         self.named(table).ok_or_else(|| no!(NotFound, "there is no {table}"))
     }
 
-    /// Adds an entry with patterns as [`normal`] makes them; its id, too. Higher priorities win.
+    /// Adds an entry with patterns as [`normal`] makes them. Higher priorities win. What the switch is to be told goes
+    /// behind `updates`.
     pub fn entry_insert(
         &mut self,
         table: TableId,
@@ -100,15 +96,17 @@ impl Control {
         priority: i32,
         does: Does,
         idle_ns: u64,
-    ) -> Result<(EntryId, Vec<Update>), Refused> {
+        updates: &mut Vec<Update>,
+    ) -> Result<EntryId, Refused> {
         let t = self.table_of(table)?;
         Self::may_change(t)?;
         Self::has_keys(t)?;
         Self::may_time_out(t, idle_ns)?;
         let id = EntryId(self.id()?);
-        let t = self.table_of(table)?;
-        let done = self.calls(t, &does, Some(id)).and_then(|action| {
-            let entry = Entry {
+        let refers = refers_of(&does);
+        let done = self.table_of(table).and_then(|t| self.calls(t, does, Some(id)));
+        let done = done.and_then(|action| {
+            let entry = Arc::new(Entry {
                 id,
                 priority,
                 matches,
@@ -116,17 +114,21 @@ impl Control {
                 cookie: 0,
                 idle_timeout_ns: idle_ns,
                 hard_timeout_ns: 0,
-            };
-            let entry = Arc::new(entry);
-            let update = vec![Update::Insert(table, entry.clone())];
-            let done = self.pipeline.transact(&update);
-            done.map(|_| update).map_err(|(_, e)| self.not_inserted(table, &entry, e))
+            });
+            match self.pipeline.insert(table, &entry) {
+                Ok(_) => Ok(entry),
+                Err(e) => Err(self.not_inserted(table, &entry, e)),
+            }
         });
         match done {
-            Ok(updates) => {
+            Ok(entry) => {
+                updates.push(Update::Insert(table, entry));
                 self.handles.entry(table).or_default().insert(id);
-                self.refer(table, Some(id), &does)?;
-                Ok((id, updates))
+                if refers.is_some() {
+                    // It is new, so that it has referred to nothing.
+                    self.refer(table, Some(id), refers)?;
+                }
+                Ok(id)
             }
             Err(e) => {
                 self.retired.push(id.0);
@@ -154,15 +156,15 @@ impl Control {
         &mut self,
         table: TableId,
         entry: Option<EntryId>,
-        does: &Does,
+        to: Option<Refers>,
     ) -> Result<Vec<Update>, Refused> {
-        if self.refers(table, entry) == refers_of(does) {
+        if self.refers(table, entry) == to {
             return Ok(Vec::new());
         }
         let updates = self.forget_referred(table, entry)?;
-        if let Does::Refers(refers) = does {
+        if let Some(refers) = to {
             let profile = self.profile_name(table)?;
-            self.profiles.refer(table, entry, &profile, *refers);
+            self.profiles.refer(table, entry, &profile, refers);
         }
         Ok(updates)
     }
@@ -178,11 +180,12 @@ impl Control {
         let t = self.table_of(table)?;
         Self::may_change(t)?;
         Self::may_time_out(t, idle_ns)?;
-        let action = self.calls(t, &does, Some(entry))?;
+        let refers = refers_of(&does);
+        let action = self.calls(t, does, Some(entry))?;
         let old = self.held(table, entry)?;
         let new = Arc::new(Entry { action, idle_timeout_ns: idle_ns, ..(*old).clone() });
         let mut updates = self.commit(vec![Update::Modify(table, new)])?;
-        updates.extend(self.refer(table, Some(entry), &does)?);
+        updates.extend(self.refer(table, Some(entry), refers)?);
         Ok(updates)
     }
 
@@ -198,9 +201,10 @@ impl Control {
 
     /// Sets a table's default action.
     pub fn default_set(&mut self, table: TableId, does: Does) -> Result<Vec<Update>, Refused> {
-        let call = self.calls(self.table_of(table)?, &does, None)?;
+        let refers = refers_of(&does);
+        let call = self.calls(self.table_of(table)?, does, None)?;
         let mut updates = self.commit(vec![Update::SetDefault(table, call)])?;
-        updates.extend(self.refer(table, None, &does)?);
+        updates.extend(self.refer(table, None, refers)?);
         Ok(updates)
     }
 
