@@ -30,6 +30,14 @@ pub fn ask<'a, V: Verb>(to: impl Into<To<'a>>, question: &V) -> Result<Value, Fa
     begin(to.into(), question).map(|(value, _)| value)
 }
 
+/// Asks a running switch for what is a stream: its answer, and the bytes that follow.
+pub fn follow_answered<'a, V: Verb>(
+    to: impl Into<To<'a>>,
+    question: &V,
+) -> Result<(Value, BufReader<UnixStream>), Failure> {
+    begin(to.into(), question)
+}
+
 /// Asks a running switch for what is a stream: the bytes that follow its answer.
 pub fn follow<'a, V: Verb>(
     to: impl Into<To<'a>>,

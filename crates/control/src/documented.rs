@@ -94,7 +94,7 @@ fn served(folder: &Path, name: &str, file: &str) -> Served {
     let handover = Arc::new(Handover::new(wake, ports));
     let path = folder.join(name);
     let socket = Place { path: path.clone(), group: None }.open().unwrap();
-    let _server = socket.serve(None, answers(&bridges, Some(&handover))).unwrap();
+    let _server = socket.serve(None, answers(&bridges, Some(&handover), None)).unwrap();
     switch.sync();
     // What `explain` tells is what the engine comes to.
     let until = Instant::now() + Duration::from_secs(60);

@@ -13,6 +13,8 @@
 //! | [`program`] | switches of OpenFlow's tables or of a P4 program, filled from files |
 //! | [`protocol`], [`socket`], [`client`] | the control socket, both ends |
 //! | [`verbs`] | what can be asked there, a file each |
+//! | [`reload`] | another configuration: planned, applied, taken back |
+//! | `metrics` | counters for Prometheus, a file for each part of the switch |
 //! | [`takeover`] | one process goes on where another one is |
 //! | [`image`] | connections that outlive it |
 //! | [`logging`], [`signals`], `guard`, `room` | the process: its log, its end, its faults, its limits |
@@ -37,6 +39,7 @@ pub mod fuzz;
 mod guard;
 pub mod image;
 pub mod logging;
+mod metrics;
 pub mod model;
 mod normal;
 pub mod output;
@@ -44,6 +47,7 @@ pub mod port_kinds;
 mod ports;
 pub mod program;
 pub mod protocol;
+pub mod reload;
 mod room;
 pub mod server;
 pub mod signals;

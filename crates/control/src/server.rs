@@ -11,13 +11,16 @@ use crate::normal::learning::Learning;
 use crate::ports::{Opened, Opening, Ports};
 use crate::program::services;
 use crate::protocol::{Reply, Request};
+use crate::reload::Reload;
 use crate::signals::Signals;
 use crate::socket::{Place, Server, Socket};
 use crate::takeover::handover::Handover;
 use crate::takeover::running::{Paused, Running};
 use crate::verb::At;
-use crate::{controllers, guard, logging, room, verbs};
+use crate::{controllers, guard, logging, metrics, room, start, verbs};
+use grpc::Bind;
 use serde_json::Value;
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +28,7 @@ use switch::{Switch, Workers};
 
 /// `millrace run`.
 pub fn run(options: Options) -> Result<(), Failure> {
-    let config = Config::new(options)?;
+    let config = Config::new(options.clone())?;
     room::spare_address_space();
     room::raise_descriptors();
     guard::panics_end_the_process();
@@ -65,7 +68,9 @@ pub fn run(options: Options) -> Result<(), Failure> {
     }
     let wake = signals.waker().map_err(Failure::bad)?;
     let handover = Arc::new(Handover::new(wake, ports.clone()));
+    let reload = Arc::new(Reload::new(options, &setup, bridges.clone()));
     let starting = Starting {
+        reload: &reload,
         switch: &switch,
         config: &config,
         ports: &ports,
@@ -82,7 +87,11 @@ pub fn run(options: Options) -> Result<(), Failure> {
         state.begin(&switch)?;
     }
     switch.set_receiving(true);
+    let bind = if config.take_over.is_some() { Bind::WhenFree } else { Bind::Now };
+    let tls = |address| start::tls_for_readers(&config, address);
+    let metrics = metrics::serve(config.metrics, &bridges, bind, tls)?;
     let mut listeners: Vec<String> = controllers.iter().flat_map(|one| one.listening()).collect();
+    listeners.extend(metrics.iter().map(|s| format!("metrics:{}", s.address())));
     listeners.extend(server.iter().map(|s| format!("ctl:{}", s.path().display())));
     let writing = match (&state, config.state_interval) {
         (Some(state), Some(interval)) => Some(state.write_every(&switch, interval)?),
@@ -94,9 +103,13 @@ pub fn run(options: Options) -> Result<(), Failure> {
         words(&listeners)
     ));
     controllers.iter().for_each(|one| one.advise());
+    signals.on_hangup(move || match reload.apply(None, None) {
+        Ok(_) => {}
+        Err(why) => tracing::error!("SIGHUP: {why}"),
+    });
     signals.wait();
     tracing::info!("stopping");
-    drop(server);
+    drop((server, metrics));
     // Whoever has taken over writes the file from now on.
     drop(writing);
     let handed_over = handover.is_ending();
@@ -127,6 +140,8 @@ pub struct Empty {
     pub ctl: Option<PathBuf>,
     /// The group that may ask there, by number.
     pub ctl_group: Option<u32>,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// Runs a process whose bridges are made by `begin`, or by who was begun there, until a signal ends it. What `begin` returns
@@ -149,7 +164,7 @@ pub fn run_empty<T>(
     workers.set_polling(empty.poll);
     let bridges = Bridges::new(workers, empty.defaults);
     let began = begin(&bridges)?;
-    let served = place.open().and_then(|socket| socket.serve(None, answers(&bridges, None)));
+    let served = place.open().and_then(|socket| socket.serve(None, answers(&bridges, None, None)));
     let server = match served {
         Ok(server) => Some(server),
         Err(error) if asked => return Err(no_control_socket(&place, &error)),
@@ -158,12 +173,17 @@ pub fn run_empty<T>(
             None
         }
     };
-    let listening: Vec<String> =
-        server.iter().map(|server| format!("ctl:{}", server.path().display())).collect();
+    let metrics = metrics::serve(empty.metrics, &bridges, Bind::Now, |address| {
+        start::warn_of_readers(address);
+        Ok(None)
+    })?;
+    let mut listening: Vec<String> =
+        metrics.iter().map(|server| format!("metrics:{}", server.address())).collect();
+    listening.extend(server.iter().map(|server| format!("ctl:{}", server.path().display())));
     logging::say(&format!("millrace: ready listening {}", words(&listening)));
     signals.wait();
     tracing::info!("stopping");
-    drop(server);
+    drop((server, metrics));
     drop(began);
     bridges.stop();
     signals.ended();
@@ -172,6 +192,7 @@ pub fn run_empty<T>(
 
 /// A switch that starts, and what it is still to have.
 struct Starting<'a> {
+    reload: &'a Arc<Reload>,
     switch: &'a Switch,
     config: &'a Config,
     ports: &'a Ports,
@@ -218,6 +239,12 @@ impl Starting<'_> {
     fn take_over(&self, path: &Path, begun: Box<dyn Begun + '_>) -> Result<Ready, Failure> {
         // The files' entries are not used where those of the running switch are, and must be right all the same.
         begun.check(&self.ports.names())?;
+        let config = self.config;
+        if [&config.flows, &config.groups, &config.meters].iter().any(|files| !files.is_empty()) {
+            tracing::info!(
+                "--flows, --groups and --meters are right, and not used: entries come from the running switch"
+            );
+        }
         let mut opened = Opened::default();
         self.ports.open(Opening::Early, &mut opened)?;
         let mut running = Running::begin(path)?;
@@ -305,7 +332,7 @@ impl Starting<'_> {
 
     fn serve(&self, socket: Socket) -> Result<Server, Failure> {
         let pulse = self.switch.pulse("ctl");
-        let answers = answers(self.bridges, Some(self.handover));
+        let answers = answers(self.bridges, Some(self.handover), Some(self.reload));
         socket.serve(Some(pulse), answers).map_err(|e| no_control_socket(self.place, &e))
     }
 }
@@ -322,15 +349,17 @@ fn words(list: &[String]) -> String {
 pub(crate) fn answers(
     bridges: &Bridges,
     handover: Option<&Arc<Handover>>,
+    reload: Option<&Arc<Reload>>,
 ) -> impl Fn(Request) -> Result<Reply<Value>, String> + Send + Sync + 'static {
-    let (bridges, handover) = (bridges.clone(), handover.cloned());
+    let (bridges, handover, reload) = (bridges.clone(), handover.cloned(), reload.cloned());
     move |request| {
         let named = request.bridge.as_deref();
         let bridge = match named {
             Some(name) => Some(bridges.bridge(name).map_err(|e| e.to_string())?),
             None => bridges.first(),
         };
-        let at = At::of(&bridges, bridge.as_ref(), named.is_some(), handover.as_ref());
+        let mut at = At::of(&bridges, bridge.as_ref(), named.is_some(), handover.as_ref());
+        at.reload = reload.as_ref();
         verbs::answer(&at, request)
     }
 }

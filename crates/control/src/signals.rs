@@ -3,7 +3,8 @@
 //! | signal | does |
 //! |---|---|
 //! | SIGINT, SIGTERM, SIGQUIT | end the switch, in order; if that takes longer than [`END_MAX`], in disorder |
-//! | SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGIO | are told in a line: nothing is read again |
+//! | SIGHUP | applies the configuration file anew ([`reload`](crate::reload)), where there is one |
+//! | SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGIO | are told in a line, and do nothing |
 //! | SIGXFSZ | a file that may not grow is an error in writing, which is counted |
 //! | SIGPIPE | ignored, as the language does |
 //!
@@ -28,6 +29,8 @@ const END_MAX: Duration = Duration::from_secs(10);
 struct Shared {
     /// The switch, to tell who hangs.
     switch: OnceLock<Switch>,
+    /// What SIGHUP does, on a thread of its own.
+    reload: OnceLock<Arc<dyn Fn() + Send + Sync>>,
     /// All threads have ended; what is written now may take its time.
     ended: Mutex<bool>,
 }
@@ -73,7 +76,8 @@ impl Signals {
                     SIGINT | SIGTERM | SIGQUIT => {}
                     // Whoever wrote is told by the error.
                     SIGXFSZ => tracing::warn!(signal = %name, "a file may not grow any more"),
-                    _ => tracing::info!(signal = %name, "ignored: nothing is read again while the switch runs"),
+                    SIGHUP if of.reload.get().is_some() => of.reload(),
+                    _ => tracing::info!(signal = %name, "ignored"),
                 }
             }
         })?;
@@ -84,6 +88,12 @@ impl Signals {
     pub(crate) fn of(&self, switch: &Switch) {
         // There is one.
         let _ = self.shared.switch.set(switch.clone());
+    }
+
+    /// SIGHUP does this from now on.
+    pub(crate) fn on_hangup(&self, reload: impl Fn() + Send + Sync + 'static) {
+        // There is one.
+        let _ = self.shared.reload.set(Arc::new(reload));
     }
 
     /// What is written there ends [`wait`](Self::wait), too.
@@ -104,6 +114,15 @@ impl Signals {
 }
 
 impl Shared {
+    /// Signals are taken meanwhile.
+    fn reload(&self) {
+        let Some(reload) = self.reload.get().cloned() else { return };
+        let thread = std::thread::Builder::new().name("reload".to_owned());
+        if let Err(error) = thread.spawn(move || reload()) {
+            tracing::error!(%error, "the configuration is not applied");
+        }
+    }
+
     /// Ends the process if it has not come to its end in time.
     fn end_in_time(&self, signal: &str) {
         let until = Instant::now() + END_MAX;

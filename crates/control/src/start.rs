@@ -71,6 +71,29 @@ pub(crate) fn tls(
     Ok(tls)
 }
 
+/// TLS for pages that are read and change nothing, if there is any.
+pub(crate) fn tls_for_readers(
+    config: &Config,
+    address: SocketAddr,
+) -> Result<Option<Arc<ServerConfig>>, Failure> {
+    let tls = config.channel.tls.as_ref().map(TlsFiles::server).transpose();
+    let tls = tls.map_err(Failure::bad)?;
+    if tls.is_none() {
+        warn_of_readers(address);
+    }
+    Ok(tls)
+}
+
+/// Says so where everybody can read.
+pub(crate) fn warn_of_readers(address: SocketAddr) {
+    if address.ip().is_unspecified() {
+        tracing::warn!(
+            %address,
+            "whoever reaches this machine may read counters and names of ports; name an address, as in 127.0.0.1"
+        );
+    }
+}
+
 /// Says what is to be said of listeners.
 pub(crate) fn warn_of_open(listeners: &[Listen]) {
     for listen in open(listeners) {

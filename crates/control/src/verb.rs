@@ -6,6 +6,7 @@
 use crate::bridges::{Bridge, Bridges};
 use crate::controller::Controllers;
 use crate::protocol::Reply;
+use crate::reload::Reload;
 use crate::takeover::handover::Handover;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,13 +24,21 @@ pub struct At<'a> {
     named: Option<&'a Arc<Bridge>>,
     /// What another process needs to take this one's place.
     pub(crate) handover: Option<&'a Arc<Handover>>,
+    /// Configurations of the process; none of one that a database configures.
+    pub(crate) reload: Option<&'a Arc<Reload>>,
 }
 
 impl<'a> At<'a> {
     /// A switch that nobody programs and no process serves.
     pub fn alone(switch: &'a Switch) -> At<'a> {
         static NONE: Controllers = Controllers::none();
-        At { switch: Some((switch, &NONE)), bridges: None, named: None, handover: None }
+        At {
+            switch: Some((switch, &NONE)),
+            bridges: None,
+            named: None,
+            handover: None,
+            reload: None,
+        }
     }
 
     /// Of a process's bridges this one, which the question names or is the first.
@@ -40,7 +49,8 @@ impl<'a> At<'a> {
         handover: Option<&'a Arc<Handover>>,
     ) -> At<'a> {
         let switch = bridge.map(|bridge| (bridge.switch(), bridge.controllers()));
-        At { switch, bridges: Some(bridges), named: bridge.filter(|_| is_named), handover }
+        let named = bridge.filter(|_| is_named);
+        At { switch, bridges: Some(bridges), named, handover, reload: None }
     }
 
     /// The switch.

@@ -20,7 +20,7 @@ use self::structures::Planning;
 pub(crate) use self::structures::{RebuildInput, Replacement, StructureChoice};
 
 use self::index::Index;
-use self::step::Step;
+use self::step::{Step, TOGETHER};
 use crate::compiled::Code;
 use crate::counts::Counts;
 use crate::engine::{Forward, Scratch};
@@ -38,9 +38,6 @@ use plan::Model;
 use plan::choose::{self, TablePlan};
 use smallvec::SmallVec;
 use std::sync::Arc;
-
-/// Steps that ask for memory together.
-const TOGETHER: usize = 32;
 
 /// One of the two replicas.
 pub struct Replica {
@@ -116,13 +113,21 @@ impl Replica {
             };
             for (index, id) in changed() {
                 index.table.touch(id);
-                if let Some(held) = index.entries.get(&id) {
+                if let Some(held) = index.entries.get(id) {
                     classify::prefetch(&*held.entry);
+                }
+            }
+            // Entries that come lie side by side, mostly.
+            let inserted = |step: &Step| step.inserts().map(|(table, _)| table);
+            for run in steps.chunk_by(|a, b| inserted(a) == inserted(b)) {
+                let Some(table) = inserted(&run[0]) else { continue };
+                if let (Some(index), true) = (self.tables.get(table.index()), run.len() > 1) {
+                    index.expect(run.iter().filter_map(|step| Some(step.inserts()?.1)));
                 }
             }
             // The last to let go of an entry goes through all that it owns.
             for (index, id) in changed() {
-                if let Some(held) = index.entries.get(&id) {
+                if let Some(held) = index.entries.get(id) {
                     held.entry.matches.first().into_iter().for_each(classify::prefetch);
                     held.entry.action.args.first().into_iter().for_each(classify::prefetch);
                 }
@@ -308,7 +313,7 @@ impl Replica {
     pub(crate) fn rules_now(&self, table: TableId, ids: &[u32]) -> Vec<(u32, Option<Rule>)> {
         let index = &self.tables[table.index()];
         let of = &self.program.tables[table.index()];
-        let now = |&id: &u32| (id, index.entries.get(&id).map(|held| index.rule(of, held)));
+        let now = |&id: &u32| (id, index.entries.get(id).map(|held| index.rule(of, held)));
         ids.iter().map(now).collect()
     }
 

@@ -24,16 +24,19 @@
 mod control;
 mod fallback;
 mod lane;
+mod load;
 mod receive;
 mod run;
 mod transmit;
 
 pub use self::control::{Command, Handle, Injection, Removed, Waker, WorkerHandle};
 pub use self::lane::LaneConfig;
+pub use self::load::Load;
 pub use self::receive::{POLL_INTERVAL_NS, RETRY_NS};
 
 use self::control::{Inbox, Order};
 use self::lane::Lane;
+use self::load::{Meter, Reader};
 use self::run::Buffers;
 use port::Pool;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -80,6 +83,8 @@ pub struct Worker {
     buffers: Buffers,
     /// Free buffers, while no lane runs.
     pool: Pool,
+    /// How busy it is, as others read it.
+    load: Reader,
     /// It never sleeps.
     polls: bool,
     stopped: bool,
@@ -89,7 +94,8 @@ impl Worker {
     /// A worker without lanes, and its handle.
     pub fn new(config: WorkerConfig) -> std::io::Result<(Worker, WorkerHandle)> {
         let WorkerConfig { index, cpu, commands_time, bursts_max } = config;
-        let (inbox, handle) = Inbox::new(index, bursts_max, commands_time)?;
+        let load = Reader::default();
+        let (inbox, handle) = Inbox::new(index, bursts_max, commands_time, load.clone())?;
         let worker = Worker {
             index,
             cpu,
@@ -97,6 +103,7 @@ impl Worker {
             lanes: Vec::new(),
             buffers: Buffers::default(),
             pool: Pool::new(),
+            load,
             polls: false,
             stopped: false,
         };
@@ -117,13 +124,18 @@ impl Worker {
         }
         let now = || u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut last_work = now();
+        let mut meter = Meter::new(self.load.clone());
         while !self.stopped {
             let time = now();
-            if self.poll(time) > 0 {
+            meter.begin(time);
+            let taken = self.poll(time);
+            meter.took(taken);
+            if taken > 0 {
                 last_work = time;
             } else if !self.polls && time.saturating_sub(last_work) > SPIN_NS {
                 self.sleep(time);
                 last_work = now();
+                meter.slept(time, last_work);
             } else {
                 std::hint::spin_loop();
             }

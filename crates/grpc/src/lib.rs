@@ -1,4 +1,4 @@
-//! gRPC services at an address.
+//! gRPC services and pages at an address.
 //!
 //! In: an address, TLS's settings, [`Services`] by their names. Out: a [`Server`] that answers requests until it is
 //! dropped. Nothing here knows what a service does.
@@ -7,15 +7,18 @@
 //! |---|---|
 //! | [`server`] | the socket, its thread, the end |
 //! | [`services`] | which service answers a request |
+//! | [`pages`] | what is read with HTTP/1.1: a path, a text |
 //! | [`wire`] | connections, with TLS or without |
 //!
 //! All connections run on one thread. Requests that may wait run on threads for blocking work
 //! (`tokio::task::spawn_blocking`), so that none waits for another's compilation.
 //! Bounded: connections, the time of a handshake, blocking threads. A service bounds its messages.
 
+pub mod pages;
 pub mod server;
 pub mod services;
 pub mod wire;
 
+pub use pages::{Asked, Page, Shown};
 pub use server::{Bind, Server, ServerError};
 pub use services::Services;

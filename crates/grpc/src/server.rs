@@ -90,6 +90,9 @@ impl Server {
         let tls = tls.map(|config| {
             let mut config = ServerConfig::clone(&config);
             config.alpn_protocols = vec![b"h2".to_vec()];
+            if services.has_pages() {
+                config.alpn_protocols.push(b"http/1.1".to_vec());
+            }
             TlsAcceptor::from(Arc::new(config))
         });
         let serving = move || {
@@ -165,6 +168,7 @@ async fn serve(
     let (to, connections) = mpsc::channel(16);
     let accepting = tokio::spawn(accept(listener, tls, to));
     let serve = Grpc::builder()
+        .accept_http1(services.has_pages())
         .http2_keepalive_interval(Some(Duration::from_secs(30)))
         .serve_with_incoming(services, ReceiverStream::new(connections));
     if let Err(error) = serve.await {

@@ -1,5 +1,6 @@
-//! Which service answers a request: that whose name its path begins with.
+//! Which service answers a request: that whose name its path begins with, or a page of just that path.
 
+use crate::pages::{self, Page};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -30,9 +31,12 @@ where
     }
 }
 
-/// Services of one address, by name.
+/// Services of one address, by name, and pages by path.
 #[derive(Clone, Default)]
-pub struct Services(Vec<(&'static str, Arc<dyn Answers>)>);
+pub struct Services {
+    services: Vec<(&'static str, Arc<dyn Answers>)>,
+    pages: Vec<(&'static str, Arc<dyn Page>)>,
+}
 
 impl Services {
     /// These, and this one.
@@ -50,18 +54,30 @@ impl Services {
             + Sync
             + 'static,
     {
-        self.0.push((S::NAME, Arc::new(service)));
+        self.services.push((S::NAME, Arc::new(service)));
         self
+    }
+
+    /// These, and a page at a path such as `/metrics`. Who asks for it may speak HTTP/1.1.
+    #[must_use]
+    pub fn with_page(mut self, path: &'static str, page: Arc<dyn Page>) -> Services {
+        self.pages.push((path, page));
+        self
+    }
+
+    /// There are pages.
+    pub(crate) fn has_pages(&self) -> bool {
+        !self.pages.is_empty()
     }
 
     /// Their names.
     pub fn names(&self) -> Vec<&'static str> {
-        self.0.iter().map(|(name, _)| *name).collect()
+        self.services.iter().map(|(name, _)| *name).collect()
     }
 
     fn find(&self, path: &str) -> Option<&dyn Answers> {
         let (service, _) = path.strip_prefix('/')?.split_once('/')?;
-        self.0.iter().find(|(name, _)| *name == service).map(|(_, answers)| &**answers)
+        self.services.iter().find(|(name, _)| *name == service).map(|(_, answers)| &**answers)
     }
 }
 
@@ -75,8 +91,15 @@ impl Service<Request<Body>> for Services {
     }
 
     fn call(&mut self, request: Request<Body>) -> Answering {
-        match self.find(request.uri().path()) {
+        let path = request.uri().path();
+        if let Some((_, page)) = self.pages.iter().find(|(own, _)| *own == path) {
+            return pages::answer(page.clone(), &request);
+        }
+        match self.find(path) {
             Some(answers) => answers.answer(request),
+            None if self.services.is_empty() => {
+                pages::not_found(path, self.pages.iter().map(|(path, _)| *path))
+            }
             None => {
                 let path = request.uri().path();
                 let names = self.names().join(", ");

@@ -10,7 +10,7 @@ pub struct ActionCall {
     /// Which action.
     pub action: ActionId,
     /// One value for each parameter.
-    pub args: SmallVec<[Bits; 1]>,
+    pub args: SmallVec<[Bits; 2]>,
 }
 
 impl ActionCall {

@@ -28,7 +28,9 @@ mod call;
 mod contents;
 pub mod expr;
 pub mod id;
+mod id_map;
 pub mod op;
+mod order;
 pub mod pipeline;
 pub mod program;
 pub mod testing;
@@ -44,6 +46,7 @@ pub use id::{
     ActionId, BlockId, CounterId, DigestId, EntryId, FieldId, GroupId, HeaderId, HeaderTypeId,
     MetaId, MeterId, ParserStateId, RegisterId, ServiceId, StackId, TableId, UnionId, ValueSetId,
 };
+pub use id_map::IdMap;
 pub use op::{Copy, Guise, Op, PortIs};
 pub use pipeline::{
     ActionCall, Band, Bucket, Entry, Group, GroupKind, KeyMatch, Meter, Pattern, Pipeline, Update,

@@ -14,9 +14,11 @@ pub use crate::contents::{
 };
 
 use crate::id::{ActionId, EntryId, GroupId, MeterId, TableId, ValueSetId};
+use crate::id_map::IdMap;
+use crate::order::{Order, Rank};
 use crate::program::{Action, Program, Select, Table};
 use crate::verify;
-use hashbrown::{HashMap, HashTable};
+use hashbrown::HashTable;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -118,21 +120,8 @@ pub enum UpdateError {
 }
 
 /// Place of an entry among those of its table: the first one that matches wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
-    priority: std::cmp::Reverse<i32>,
-    prefix_len: std::cmp::Reverse<u32>,
-    sequence: u64,
-}
-
-impl Rank {
-    fn of(table: &Table, entry: &Entry, sequence: u64) -> Rank {
-        Rank {
-            priority: std::cmp::Reverse(entry.priority),
-            prefix_len: std::cmp::Reverse(entry.prefix_len(table)),
-            sequence,
-        }
-    }
+fn rank(table: &Table, entry: &Entry) -> Rank {
+    (std::cmp::Reverse(entry.priority), std::cmp::Reverse(entry.prefix_len(table)))
 }
 
 /// An entry, with its place in the order of insertion.
@@ -144,15 +133,11 @@ struct Held {
 
 /// The entries of one table.
 ///
-/// Entries lie in slots; what finds them holds the slots' numbers, so that replacing an entry looks
-/// it up once and touches no order.
+/// Entries lie by id; what finds them otherwise holds ids, so that replacing an entry touches no order.
 #[derive(Clone, Debug)]
 pub struct Entries {
-    slots: Vec<Option<Held>>,
-    /// Slots without an entry.
-    free: Vec<u32>,
-    by_id: HashMap<EntryId, u32>,
-    in_order: BTreeMap<Rank, u32>,
+    held: IdMap<Held>,
+    order: Order,
     /// Ids by hash of priority and key; the hash lies beside, so that growing looks at no entry.
     by_key: HashTable<(u32, EntryId)>,
     hasher: hashbrown::DefaultHashBuilder,
@@ -171,10 +156,8 @@ fn spread(hash: u32) -> u64 {
 impl Entries {
     fn new(table: &Table) -> Entries {
         Entries {
-            slots: Vec::new(),
-            free: Vec::new(),
-            by_id: HashMap::new(),
-            in_order: BTreeMap::new(),
+            held: IdMap::default(),
+            order: Order::default(),
             by_key: HashTable::new(),
             hasher: hashbrown::DefaultHashBuilder::default(),
             default: table.default.clone(),
@@ -183,24 +166,22 @@ impl Entries {
 
     /// How many.
     pub fn len(&self) -> usize {
-        self.by_id.len()
+        self.held.len()
     }
 
     /// There is none.
     pub fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
+        self.held.is_empty()
     }
 
     /// The entry with this id.
     pub fn get(&self, id: EntryId) -> Option<&Arc<Entry>> {
-        let slot = self.by_id.get(&id)?;
-        self.slots[*slot as usize].as_ref().map(|held| &held.entry)
+        self.held.get(id.0).map(|held| &held.entry)
     }
 
     /// All entries, best first: the first one that matches is the one that wins.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        let held = self.in_order.values().filter_map(|slot| self.slots[*slot as usize].as_ref());
-        held.map(|held| &held.entry)
+        self.order.iter().filter_map(|id| self.get(id))
     }
 
     /// The default action.
@@ -210,36 +191,31 @@ impl Entries {
 
     /// The entry with exactly this key and priority.
     pub fn find_strict(&self, priority: i32, matches: &[KeyMatch]) -> Option<&Arc<Entry>> {
+        self.find_hashed(key_hash(&self.hasher, priority, matches), priority, matches)
+    }
+
+    fn find_hashed(&self, hash: u32, priority: i32, matches: &[KeyMatch]) -> Option<&Arc<Entry>> {
         let is = |e: &Arc<Entry>| e.priority == priority && *e.matches == *matches;
-        let hash = key_hash(&self.hasher, priority, matches);
         let found = |(h, id): &(u32, EntryId)| *h == hash && self.get(*id).is_some_and(is);
         let (_, id) = self.by_key.find(spread(hash), found)?;
         self.get(*id)
     }
 
-    fn insert(&mut self, table: &Table, entry: Arc<Entry>, sequence: u64) {
-        let rank = Rank::of(table, &entry, sequence);
+    fn hash(&self, entry: &Entry) -> u32 {
+        key_hash(&self.hasher, entry.priority, &entry.matches)
+    }
+
+    fn insert(&mut self, table: &Table, hash: u32, entry: Arc<Entry>, sequence: u64) {
         let id = entry.id;
-        let hash = key_hash(&self.hasher, entry.priority, &entry.matches);
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
-            None => {
-                self.slots.push(None);
-                (self.slots.len() - 1) as u32
-            }
-        };
-        self.slots[slot as usize] = Some(Held { entry, sequence });
-        self.in_order.insert(rank, slot);
-        self.by_id.insert(id, slot);
+        self.order.insert(rank(table, &entry), sequence, id);
+        self.held.insert(id.0, Held { entry, sequence });
         self.by_key.insert_unique(spread(hash), (hash, id), |(hash, _)| spread(*hash));
     }
 
     fn remove(&mut self, table: &Table, id: EntryId) -> Option<(u64, Arc<Entry>)> {
-        let slot = self.by_id.remove(&id)?;
-        let Held { entry, sequence } = self.slots[slot as usize].take()?;
-        self.free.push(slot);
-        self.in_order.remove(&Rank::of(table, &entry, sequence));
-        let hash = key_hash(&self.hasher, entry.priority, &entry.matches);
+        let Held { entry, sequence } = self.held.remove(id.0)?;
+        self.order.remove(rank(table, &entry), sequence);
+        let hash = self.hash(&entry);
         if let Ok(slot) = self.by_key.find_entry(spread(hash), |(_, other)| *other == id) {
             slot.remove();
         }
@@ -248,8 +224,7 @@ impl Entries {
 
     /// The entry with this id, where it can be replaced.
     fn get_mut(&mut self, id: EntryId) -> Option<&mut Arc<Entry>> {
-        let slot = self.by_id.get(&id)?;
-        self.slots[*slot as usize].as_mut().map(|held| &mut held.entry)
+        self.held.get_mut(id.0).map(|held| &mut held.entry)
     }
 }
 
@@ -265,6 +240,13 @@ enum Undo {
     Meter(MeterId, Option<Arc<Meter>>),
     ValueSet(ValueSetId, Vec<Select>),
     All(Box<Pipeline>),
+}
+
+/// Whether another pipeline with the same contents has taken an update.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Entered {
+    Unseen,
+    Checked,
 }
 
 /// An action that was added at run time.
@@ -397,9 +379,30 @@ impl Pipeline {
     ///
     /// On an error, the index of the update that was refused comes with the reason.
     pub fn transact(&mut self, updates: &[Update]) -> Result<u64, (usize, UpdateError)> {
+        self.transact_as(updates, Entered::Unseen)
+    }
+
+    /// As [`transact`](Self::transact), for updates that a pipeline with the same contents has taken, in the same order:
+    /// what entries must keep to beside each other and the program is not looked at again.
+    pub fn follow(&mut self, updates: &[Update]) -> Result<u64, (usize, UpdateError)> {
+        self.transact_as(updates, Entered::Checked)
+    }
+
+    /// As [`transact`](Self::transact) with one entry to be inserted.
+    pub fn insert(&mut self, table: TableId, entry: &Arc<Entry>) -> Result<u64, UpdateError> {
+        self.enter(table, entry, Entered::Unseen)?;
+        self.version += 1;
+        Ok(self.version)
+    }
+
+    fn transact_as(
+        &mut self,
+        updates: &[Update],
+        entered: Entered,
+    ) -> Result<u64, (usize, UpdateError)> {
         let mut undo: SmallVec<[Undo; 4]> = SmallVec::with_capacity(updates.len());
         for (i, update) in updates.iter().enumerate() {
-            match self.apply(update) {
+            match self.apply(update, entered) {
                 Ok(step) => undo.push(step),
                 Err(error) => {
                     undo.into_iter().rev().for_each(|step| self.undo(step));
@@ -430,31 +433,48 @@ impl Pipeline {
         }
     }
 
-    fn apply(&mut self, update: &Update) -> Result<Undo, UpdateError> {
+    /// Inserts an entry.
+    fn enter(
+        &mut self,
+        id: TableId,
+        entry: &Arc<Entry>,
+        entered: Entered,
+    ) -> Result<(), UpdateError> {
+        let table = self.table(id)?;
+        let name = || table.name.clone();
+        let entries = &self.tables[id.index()];
+        let unseen = entered == Entered::Unseen;
+        if unseen {
+            verify::entry(self, id, entry)?;
+        }
+        if entries.len() >= table.capacity as usize {
+            return Err(UpdateError::TableFull { table: name(), capacity: table.capacity });
+        }
+        if entries.get(entry.id).is_some() {
+            return Err(UpdateError::EntryExists { table: name(), id: entry.id });
+        }
+        let hash = entries.hash(entry);
+        if unseen && let Some(e) = entries.find_hashed(hash, entry.priority, &entry.matches) {
+            return Err(UpdateError::Duplicate { table: name(), existing: e.id });
+        }
+        self.sequence += 1;
+        self.calls(&entry.action);
+        let table = &self.program.tables[id.index()];
+        self.tables[id.index()].insert(table, hash, entry.clone(), self.sequence);
+        Ok(())
+    }
+
+    fn apply(&mut self, update: &Update, entered: Entered) -> Result<Undo, UpdateError> {
         Ok(match update {
             Update::Insert(id, entry) => {
-                let table = self.table(*id)?;
-                verify::entry(self, *id, entry)?;
-                let name = || table.name.clone();
-                let entries = &self.tables[id.index()];
-                if entries.len() >= table.capacity as usize {
-                    return Err(UpdateError::TableFull { table: name(), capacity: table.capacity });
-                }
-                if entries.get(entry.id).is_some() {
-                    return Err(UpdateError::EntryExists { table: name(), id: entry.id });
-                }
-                if let Some(e) = entries.find_strict(entry.priority, &entry.matches) {
-                    return Err(UpdateError::Duplicate { table: name(), existing: e.id });
-                }
-                self.sequence += 1;
-                self.calls(&entry.action);
-                let table = &self.program.tables[id.index()];
-                self.tables[id.index()].insert(table, entry.clone(), self.sequence);
+                self.enter(*id, entry, entered)?;
                 Undo::Remove(*id, entry.id)
             }
             Update::Modify(id, entry) => {
                 self.table(*id)?;
-                verify::entry(self, *id, entry)?;
+                if entered == Entered::Unseen {
+                    verify::entry(self, *id, entry)?;
+                }
                 let name = || self.program.tables[id.index()].name.clone();
                 let Some(old) = self.tables[id.index()].get_mut(entry.id) else {
                     return Err(UpdateError::NoEntry { table: name(), id: entry.id });
@@ -580,7 +600,8 @@ impl Pipeline {
             Undo::Reinsert(t, sequence, entry) => {
                 self.calls(&entry.action);
                 let table = &self.program.tables[t.index()];
-                self.tables[t.index()].insert(table, entry, sequence);
+                let entries = &mut self.tables[t.index()];
+                entries.insert(table, entries.hash(&entry), entry, sequence);
             }
             Undo::Replace(t, entry) => {
                 self.calls(&entry.action);

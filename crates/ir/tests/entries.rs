@@ -93,6 +93,8 @@ fn entries_are_those_of_a_plain_list() {
     for seed in 0..20 {
         let mut random = Rng::new(seed);
         let (mut pipeline, mut model, mut sequence) = (pipeline(), Model::new(), 0);
+        // One that is told what the first one has taken.
+        let mut behind = pipeline.clone();
         let (mut done, mut refused) = (0, 0);
         for _ in 0..300 {
             let updates: Vec<Update> = (0..1 + random.below(4))
@@ -113,7 +115,8 @@ fn entries_are_those_of_a_plain_list() {
             let (mut next, mut count) = (model.clone(), sequence);
             let refuses = updates.iter().position(|u| !follow(&mut next, &mut count, u));
             match (pipeline.transact(&updates), refuses) {
-                (Ok(_), None) => {
+                (Ok(version), None) => {
+                    assert_eq!(behind.follow(&updates), Ok(version));
                     (model, sequence) = (next, count);
                     done += 1;
                 }
@@ -128,14 +131,37 @@ fn entries_are_those_of_a_plain_list() {
             let entries = pipeline.entries(TABLE);
             assert_eq!(entries.len(), best.len());
             assert!(entries.iter().eq(best.iter().map(|(_, e)| e)), "seed {seed}");
+            assert!(behind.entries(TABLE).iter().eq(entries.iter()), "seed {seed}");
             for (_, e) in &model {
                 assert_eq!(entries.get(e.id), Some(e));
                 assert_eq!(entries.find_strict(e.priority, &e.matches), Some(e));
+                assert_eq!(behind.entries(TABLE).find_strict(e.priority, &e.matches), Some(e));
             }
             assert_eq!(entries.get(EntryId(24)), None);
         }
         assert!(done > 60 && refused > 60, "{done} transactions done, {refused} refused");
     }
+}
+
+/// One entry by itself is what a transaction of it would be; who follows looks at ids all the same.
+#[test]
+fn one_entry_is_a_transaction() {
+    let mut random = Rng::new(3);
+    let (mut one, mut many) = (pipeline(), pipeline());
+    for id in 0..200 {
+        let entry = Arc::new(entry(&mut random, id % 150));
+        let update = Update::Insert(TABLE, entry.clone());
+        let done = many.transact(std::slice::from_ref(&update)).map_err(|(_, e)| e);
+        assert_eq!(one.insert(TABLE, &entry), done);
+        assert_eq!(one.version(), many.version());
+        if done.is_ok() {
+            let again = many.follow(&[update]).map_err(|(_, e)| e);
+            assert!(matches!(again, Err(UpdateError::EntryExists { .. })), "{again:?}");
+        }
+    }
+    assert!(one.entries(TABLE).iter().eq(many.entries(TABLE).iter()));
+    let gone = many.follow(&[Update::Delete(TABLE, EntryId(999))]);
+    assert!(matches!(gone, Err((0, UpdateError::NoEntry { .. }))));
 }
 
 /// Places that call an action, counted by looking at all of them.

@@ -1,5 +1,15 @@
 //! The command line.
 
+mod config;
+mod events;
+mod flows;
+mod to;
+
+pub(crate) use config::{ConfigCommand, ConfigOptions};
+pub(crate) use events::EventsOptions;
+pub(crate) use flows::{FlowOrder, FlowsOptions, GroupsOptions, MetersOptions};
+pub(crate) use to::To;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use control::engine::EngineName;
 use control::logging::LogFormat;
@@ -51,6 +61,16 @@ pub(crate) enum Command {
     Mirror(MirrorOptions),
     /// Show, add or remove the bonds of a running process's bridges
     Bond(BondOptions),
+    /// Check a configuration file, apply it to a running switch, take it back
+    Config(ConfigOptions),
+    /// Show what has happened: changes and who made them, links, controllers, warnings
+    Events(EventsOptions),
+    /// Show flow entries with their counters and rates
+    Flows(FlowsOptions),
+    /// Show groups with their buckets and counters
+    Groups(GroupsOptions),
+    /// Show meters with their bands and counters
+    Meters(MetersOptions),
     /// Show or forget the addresses that NORMAL has learnt
     Stations(StationsOptions),
     /// Show, forget, export or import the connections that a running switch knows
@@ -85,24 +105,6 @@ pub(crate) enum Command {
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
-}
-
-/// Whom to ask.
-#[derive(Args, Debug)]
-pub(crate) struct To {
-    /// Control socket of the running switch
-    #[arg(long, value_name = "PATH", global = true)]
-    pub(crate) ctl: Option<PathBuf>,
-    /// Which of its bridges [default: the first one]
-    #[arg(long, value_name = "NAME", global = true)]
-    pub(crate) bridge: Option<String>,
-}
-
-impl To {
-    /// As it is asked.
-    pub(crate) fn whom(&self) -> control::client::To<'_> {
-        control::client::To { ctl: self.ctl.as_deref(), bridge: self.bridge.as_deref() }
-    }
 }
 
 impl Source {

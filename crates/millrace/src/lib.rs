@@ -37,10 +37,13 @@ macro_rules! println {
 mod bridges;
 mod capture;
 mod cli;
+mod config;
 mod conntrack;
 mod demo;
 mod doctor;
+mod events;
 mod filetest;
+mod flows;
 mod gauge;
 mod look;
 mod p4;
@@ -89,6 +92,11 @@ fn command(words: Vec<OsString>) -> ExitCode {
         cli::Command::Port(options) => bridges::port(options),
         cli::Command::Mirror(options) => bridges::mirror(options),
         cli::Command::Bond(options) => bridges::bond(options),
+        cli::Command::Config(options) => config::config(options),
+        cli::Command::Events(options) => events::events(options),
+        cli::Command::Flows(options) => flows::flows(options),
+        cli::Command::Groups(options) => flows::groups(options),
+        cli::Command::Meters(options) => flows::meters(options),
         cli::Command::Stations(options) => bridges::stations(options),
         cli::Command::Queue(options) => queue::queue(options),
         cli::Command::Conntrack(options) => conntrack::conntrack(options),

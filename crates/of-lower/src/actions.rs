@@ -25,7 +25,7 @@ pub struct Call {
     /// What is done.
     pub shape: Shape,
     /// One value for each parameter.
-    pub args: SmallVec<[Bits; 1]>,
+    pub args: SmallVec<[Bits; 2]>,
     /// The `learn`s that [`Step::Learn`] and [`Step::LearnTold`] name by their places here until the call is interned.
     pub learns: Vec<Arc<Learn>>,
     /// Which arguments are the entry's own id.

@@ -21,8 +21,8 @@ use openflow::{
     QueueStatsRequest, TableId, TableStats, Version,
 };
 use std::sync::Arc;
-use switch::PortView;
 use switch::queues::Queues;
+use switch::{CounterValue, PortView};
 
 /// 1.0's wildcard bits, all of them.
 const WILDCARDS_V10: u32 = (1 << 22) - 1;
@@ -424,8 +424,19 @@ impl Agent {
         Ok(configs)
     }
 
+    /// What each group has forwarded, by number; at most so many groups.
+    pub fn counted_groups(&self, most: usize) -> Vec<(u32, CounterValue)> {
+        let of = |(id, entry): (u32, &GroupEntry)| (id, self.env.switch.counter(entry.counter.0));
+        self.stores.groups.iter().take(most).map(of).collect()
+    }
+
+    /// What each meter has counted, by number; at most so many meters.
+    pub fn counted_meters(&self, most: usize) -> Vec<(u32, MeterStats)> {
+        self.stores.meters.iter().take(most).map(|(id, _)| (id, self.meter_stats(id))).collect()
+    }
+
     /// The statistics of a group.
-    pub(crate) fn group_stats(&self, id: u32, entry: &GroupEntry, now_ns: u64) -> GroupStats {
+    pub fn group_stats(&self, id: u32, entry: &GroupEntry, now_ns: u64) -> GroupStats {
         let total = self.env.switch.counter(entry.counter.0);
         let buckets = entry.bucket_counters.iter().map(|id| self.env.switch.counter(id.0));
         //= openflow-1.3.5 §7.3.5.9: entries and groups that forward here directly.
@@ -444,7 +455,7 @@ impl Agent {
     }
 
     /// The statistics of a meter.
-    pub(crate) fn meter_stats(&self, id: u32) -> MeterStats {
+    pub fn meter_stats(&self, id: u32) -> MeterStats {
         let counted = self.env.switch.meter_stats(ir::MeterId(id));
         let entry = self.stores.meters.get(id);
         let bands = counted.as_ref().map_or(&[][..], |c| &c.bands);

@@ -8,7 +8,7 @@ use crate::arbitration::{Arbitration, Notice, StreamId, election, role_name};
 use crate::code::{Code, Fault, batch, fault};
 use crate::config::{self, Built};
 use crate::digests::Lists;
-use crate::entity::{self, DigestConfig, Reading, Writing};
+use crate::entity::{self, DigestConfig, Reading, Writing, plain};
 use crate::host::{Done, Host};
 use crate::packet::Headers;
 use crate::proto::{info, v1};
@@ -16,6 +16,7 @@ use crate::reference::{self, Index, References};
 use crate::role::Rights;
 use crate::schema::Schema;
 use crate::streams::{Streams, Told};
+use crate::wire;
 use ir::TableId;
 use p4::limits::Limits;
 use p4::lower::Lowered;
@@ -211,8 +212,23 @@ impl Device {
     }
 
     /// `Write`
-    #[allow(deprecated, reason = "old clients number roles")]
     pub fn write(&self, request: &v1::WriteRequest) -> Result<v1::WriteResponse, Box<Status>> {
+        self.write_all(request, &Updates::Messages(&request.updates))
+    }
+
+    /// `Write`, of a request as it comes.
+    pub fn write_encoded(&self, bytes: &[u8]) -> Result<v1::WriteResponse, Box<Status>> {
+        let request = wire::Request::read(bytes);
+        let request = request.map_err(|e| Box::new(Status::internal(e.to_string())))?;
+        self.write_all(&request.head, &Updates::Encoded(&request))
+    }
+
+    #[allow(deprecated, reason = "old clients number roles")]
+    fn write_all(
+        &self,
+        request: &v1::WriteRequest,
+        updates: &Updates<'_>,
+    ) -> Result<v1::WriteResponse, Box<Status>> {
         let refuse = |fault: Fault| Box::new(fault.status());
         self.is_ours(request.device_id).map_err(refuse)?;
         let role = role_name(&request.role, request.role_id);
@@ -224,16 +240,16 @@ impl Device {
         let atomicity = Atomicity::try_from(request.atomicity).map_err(|_| {
             refuse(fault!(InvalidArgument, "{} is no atomicity", request.atomicity))
         })?;
-        if request.updates.len() > UPDATES_MAX {
+        if updates.len() > UPDATES_MAX {
             return Err(refuse(fault!(
                 ResourceExhausted,
                 "{} updates in one request; {UPDATES_MAX} is the most",
-                request.updates.len()
+                updates.len()
             )));
         }
         let rights = arbitration.rights(&role);
         let role = (role.as_str(), &rights);
-        let results = write(&mut program, &mut host, request, role, atomicity).map_err(refuse)?;
+        let results = write(&mut program, &mut host, updates, role, atomicity).map_err(refuse)?;
         let done = results.iter().filter(|r| r.is_ok()).count();
         if done > 0 {
             drop(host);
@@ -681,11 +697,26 @@ impl Device {
     }
 }
 
+/// What a write asks for.
+enum Updates<'a> {
+    Messages(&'a [v1::Update]),
+    Encoded(&'a wire::Request<'a>),
+}
+
+impl Updates<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Updates::Messages(updates) => updates.len(),
+            Updates::Encoded(request) => request.len(),
+        }
+    }
+}
+
 /// Does a batch: what became of each update.
 fn write(
     program: &mut Program,
     host: &mut Host,
-    request: &v1::WriteRequest,
+    asked: &Updates<'_>,
     (role, rights): (&str, &Rights),
     atomicity: Atomicity,
 ) -> Result<Vec<Result<(), Fault>>, Fault> {
@@ -712,17 +743,24 @@ fn write(
         role,
         rights,
         now_ns,
-        updates: Vec::with_capacity(request.updates.len()),
+        updates: Vec::with_capacity(asked.len()),
         effects: Vec::new(),
     };
-    let mut results: Vec<Result<(), Fault>> = Vec::with_capacity(request.updates.len());
+    let mut results: Vec<Result<(), Fault>> = Vec::with_capacity(asked.len());
     let mut failed = false;
-    for update in &request.updates {
+    let mut known = plain::Known::default();
+    for n in 0..asked.len() {
         if failed && whole {
             results.push(Err(fault!(Aborted, "an update before it failed")));
             continue;
         }
-        let result = entity::write(&mut writing, update);
+        let result = match asked {
+            Updates::Messages(updates) => entity::write(&mut writing, &updates[n]),
+            Updates::Encoded(request) => match request.plain(n) {
+                Some(entry) if plain::insert(&mut writing, &mut known, &entry) => Ok(()),
+                _ => entity::write(&mut writing, &request.update(n)),
+            },
+        };
         failed |= result.is_err();
         results.push(result);
     }

@@ -130,6 +130,10 @@ pub fn requests(device: &Device, data: &[u8]) {
             if device.write(&request).is_err() {
                 before.iter().for_each(|before| assert_eq!(all(device), *before));
             }
+            let before = (request.atomicity != 0).then(|| all(device));
+            if device.write_encoded(&request.encode_to_vec()).is_err() {
+                before.iter().for_each(|before| assert_eq!(all(device), *before));
+            }
         }
         1 => {
             let Ok(request) = v1::ReadRequest::decode(rest) else { return };

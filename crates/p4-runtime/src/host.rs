@@ -420,7 +420,8 @@ impl Plane for SwitchPlane {
                 }
             }
         }
-        self.switch.transact(updates).map(|_| ()).map_err(|(_, e)| e.to_string())
+        // The program's control has taken them.
+        self.switch.follow(updates).map(|_| ()).map_err(|(_, e)| e.to_string())
     }
 
     fn register(&mut self, register: RegisterId, index: u32) -> Result<Option<Bits>, String> {

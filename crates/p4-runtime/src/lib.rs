@@ -20,6 +20,7 @@
 //! | [`canonical`], [`code`] | byte strings; canonical codes and errors of a batch |
 //! | [`server`] | sockets, TLS, gRPC |
 //! | [`proto`] | the messages |
+//! | `wire` | writes as they come, looked through in place |
 //!
 //! Invariants: a write is answered when every worker forwards by it; what is refused changes nothing; a client that does
 //! not read its stream loses its own notifications and holds up nobody.
@@ -44,3 +45,4 @@ pub mod schema;
 pub mod server;
 pub mod streams;
 pub mod translation;
+mod wire;

@@ -3,10 +3,12 @@
 //! Requests that touch the switch run on threads for blocking work, so that none waits for another's compilation.
 //! Bounded: a request's bytes, what waits for a stream; connections by [`grpc`].
 
+mod write;
+
 use crate::code::fault;
 use crate::device::Device;
 use crate::proto::v1;
-use crate::proto::v1::p4_runtime_server::{P4Runtime, P4RuntimeServer};
+use crate::proto::v1::p4_runtime_server::P4Runtime;
 use crate::streams::Told;
 use grpc::{Bind, Services};
 use rustls::ServerConfig;
@@ -17,10 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::oneshot;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
+use write::Front;
 
 /// Bytes of a request, at most.
 pub const REQUEST_BYTES_MAX: usize = 64 << 20;
@@ -57,8 +59,7 @@ impl Server {
         device: Arc<Device>,
         beside: Services,
     ) -> Result<Server, ServerError> {
-        let service = P4RuntimeServer::new(Service(device.clone()))
-            .max_decoding_message_size(REQUEST_BYTES_MAX);
+        let service = Front::new(device.clone());
         let grpc = grpc::Server::start(address, "P4Runtime", Bind::Now, tls, beside.with(service))?;
         let ended = Arc::new(AtomicBool::new(false));
         let (told, over) = (device.clone(), ended.clone());
@@ -132,16 +133,7 @@ impl P4Runtime for Service {
         request: Request<v1::WriteRequest>,
     ) -> Result<Response<v1::WriteResponse>, Status> {
         let request = request.into_inner();
-        let device = self.0.clone();
-        let (answer, answered) = oneshot::channel();
-        tokio::task::spawn_blocking(move || {
-            // If nobody waits for the answer any more, what was written is in force all the same.
-            let _ = answer.send(device.write(&request));
-            // What the client does not wait for.
-            device.settle();
-        });
-        let done = answered.await.map_err(|_| failed(&"it has ended early"))?;
-        done.map(Response::new).map_err(|status| *status)
+        write::done(&self.0, move |device| device.write(&request)).await
     }
 
     type ReadStream = Streamed<v1::ReadResponse>;

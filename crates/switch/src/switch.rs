@@ -20,6 +20,7 @@ use crate::signals::Signals;
 use crate::signs::{Beats, LONG, Pulse, Sign};
 use crate::slot::{PortEvent, Slot};
 use crate::start::StartError;
+use crate::timings::Timings;
 use crate::traffic::Traffic;
 use crate::workers::Workers;
 use datapath::capture::{self, Captured, Filter};
@@ -39,7 +40,7 @@ use ir::{Pipeline, Program, Update};
 use state::counters::CounterArena;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
@@ -150,6 +151,7 @@ pub(crate) struct Inner {
     owns_threads: bool,
     validation: Mutex<Validation>,
     changes: Changes,
+    pub(crate) timings: Timings,
     /// What the control side counts, by name.
     tallies: Mutex<BTreeMap<&'static str, u64>>,
     /// What programs call by name.
@@ -256,8 +258,10 @@ impl Inner {
     fn publish(&self, control: &mut Control) {
         if control.pending {
             self.note_traffic(control);
+            let began = Instant::now();
             let forward = control.engine.publish(&|| self.nudge());
             self.publisher.publish(forward);
+            self.timings.publications.add(began.elapsed());
             control.pending = false;
             if control.engine.wants_work() {
                 self.signals.work.wake();
@@ -282,7 +286,9 @@ impl Inner {
     /// Does a piece of the engine's long work, with nothing locked meanwhile; false if there is none.
     fn work(&self) -> bool {
         let Some(job) = lock(&self.control).engine.job() else { return false };
+        let began = Instant::now();
         let done = job();
+        self.timings.background.add(began.elapsed());
         let mut control = lock(&self.control);
         if control.engine.finish(done) {
             control.pending = true;
@@ -306,15 +312,20 @@ impl Inner {
     }
 }
 
+/// Looks so often before it yields to who may be waited for.
+const SPINS: u32 = 200;
+/// From then on it sleeps, which takes five times as long as asked for: the kernel's timers are that coarse.
+const YIELDS: u32 = SPINS + 100;
+
 /// Waits for something that takes a worker a burst, or the time to wake up.
 fn wait_until(done: impl Fn() -> bool) {
     let mut rounds = 0u32;
     while !done() {
         rounds = rounds.saturating_add(1);
-        if rounds < 200 {
-            std::hint::spin_loop();
-        } else {
-            std::thread::sleep(Duration::from_micros(10));
+        match rounds {
+            0..SPINS => std::hint::spin_loop(),
+            SPINS..YIELDS => std::thread::yield_now(),
+            _ => std::thread::sleep(Duration::from_micros(10)),
         }
     }
 }
@@ -326,6 +337,9 @@ pub struct Barrier {
     version: u64,
     /// How many commands each worker had been told.
     told: Vec<u64>,
+    began: Instant,
+    /// It has been passed, and counted.
+    passed: Arc<AtomicBool>,
 }
 
 /// A switch. Clones are handles of the same one.
@@ -426,6 +440,7 @@ impl Switch {
             owns_threads,
             validation: Mutex::default(),
             changes: Changes::default(),
+            timings: Timings::default(),
             tallies: Mutex::default(),
             services,
             pulses: Mutex::default(),
@@ -539,6 +554,11 @@ impl Switch {
         Ok(())
     }
 
+    /// How long changes take.
+    pub fn timings(&self) -> &Timings {
+        &self.inner.timings
+    }
+
     /// What its programs call by name.
     pub fn services(&self) -> &Services {
         &self.inner.services
@@ -552,9 +572,24 @@ impl Switch {
     /// Does all of the updates or none; on an error, says which one was refused and why. They are
     /// in the pipeline when this returns, in force after [`sync`](Self::sync).
     pub fn transact(&self, updates: &[Update]) -> Result<u64, (usize, UpdateError)> {
+        self.commit(updates, |pipeline| pipeline.transact(updates))
+    }
+
+    /// As [`transact`](Self::transact), for whoever keeps a pipeline with the same contents, which has taken these updates, and
+    /// is the only one to change the switch: see [`Pipeline::follow`].
+    pub fn follow(&self, updates: &[Update]) -> Result<u64, (usize, UpdateError)> {
+        self.commit(updates, |pipeline| pipeline.follow(updates))
+    }
+
+    fn commit(
+        &self,
+        updates: &[Update],
+        take: impl FnOnce(&mut Pipeline) -> Result<u64, (usize, UpdateError)>,
+    ) -> Result<u64, (usize, UpdateError)> {
+        let began = Instant::now();
         let mut control = lock(&self.inner.control);
         let control = &mut *control;
-        let version = control.pipeline.transact(updates)?;
+        let version = take(&mut control.pipeline)?;
         let now_ns = self.now_ns();
         control.engine.apply(&control.pipeline, updates, now_ns);
         // With another program, entries that come along are inserted once more.
@@ -591,6 +626,7 @@ impl Switch {
         if !std::mem::replace(&mut control.pending, true) {
             self.inner.signals.publish.wake();
         }
+        self.inner.timings.transactions.add(began.elapsed());
         Ok(version)
     }
 
@@ -612,7 +648,8 @@ impl Switch {
                 false => self.inner.publisher.version(),
             }
         };
-        Barrier { version, told: self.inner.workers.iter().map(Handle::sent).collect() }
+        let told = self.inner.workers.iter().map(Handle::sent).collect();
+        Barrier { version, told, began: Instant::now(), passed: Arc::default() }
     }
 
     /// Whether a [`sync`](Self::sync) that began when the barrier was made would have returned. Waits
@@ -625,8 +662,13 @@ impl Switch {
                 return false;
             }
         }
-        inner.publisher.adopted_by_all(barrier.version)
-            && inner.workers.iter().zip(&barrier.told).all(|(w, mark)| w.has_obeyed(*mark))
+        let passed = inner.publisher.adopted_by_all(barrier.version)
+            && inner.workers.iter().zip(&barrier.told).all(|(w, mark)| w.has_obeyed(*mark));
+        // Relaxed: it guards nothing.
+        if passed && !barrier.passed.swap(true, Ordering::Relaxed) {
+            inner.timings.barriers.add(barrier.began.elapsed());
+        }
+        passed
     }
 
     /// Asks whether the barrier [has been passed](Self::has_passed) until it has or the time has come.

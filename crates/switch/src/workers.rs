@@ -5,7 +5,7 @@
 //! The threads end with [`Workers::stop`], or with the last handle of them and of their switches.
 
 use crate::start::StartError;
-use datapath::worker::{BURSTS_MAX, COMMANDS_TIME, Worker, WorkerConfig, WorkerHandle};
+use datapath::worker::{BURSTS_MAX, COMMANDS_TIME, Load, Worker, WorkerConfig, WorkerHandle};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -77,6 +77,11 @@ impl Workers {
     /// The kernel's numbers of their threads, 0 before they run.
     pub(crate) fn tids(&self) -> impl Iterator<Item = i32> + '_ {
         self.0.tids.iter().map(|tid| tid.load(Ordering::Relaxed))
+    }
+
+    /// How busy each has been since the start, in order.
+    pub fn loads(&self) -> Vec<Load> {
+        self.handles().map(WorkerHandle::load).collect()
     }
 
     /// Whether they poll without ever sleeping; by default they sleep when all is silent.

@@ -272,13 +272,6 @@ impl Switch for Fake {
         })
     }
 
-    fn interfaces(&self, bridge: &str) -> BTreeMap<String, InterfaceView> {
-        let ports = self.ports(bridge).into_iter();
-        ports
-            .filter_map(|port| Some((port.name.clone(), self.interface(bridge, &port.name)?)))
-            .collect()
-    }
-
     fn controllers(&self, bridge: &str) -> BTreeMap<String, ControllerView> {
         let held = self.held();
         let controllers = held.bridges.get(bridge).into_iter().flat_map(|has| &has.controllers);

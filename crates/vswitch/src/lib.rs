@@ -11,6 +11,7 @@
 //! | [`numbers`] | the numbers of interfaces |
 //! | [`report`] | columns that are written back |
 //! | [`reconcile`] | the thread that goes round |
+//! | `look` | how it looks at thousands of ports, part by part |
 //! | [`switch`] | what is asked of a switch |
 //! | [`vlog`] | levels of the log |
 //! | [`unixctl`] | the socket of `ovs-appctl`, and its commands |
@@ -29,6 +30,7 @@ pub mod diff;
 #[doc(hidden)]
 pub mod fake;
 pub mod feature;
+mod look;
 pub mod numbers;
 pub mod process;
 pub mod reconcile;

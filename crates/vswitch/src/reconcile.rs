@@ -2,8 +2,8 @@
 //!
 //! A round: the database's last state becomes settings ([`crate::desired`]), settings become steps ([`crate::diff`]), steps
 //! are done ([`crate::apply`]), the switch settles, and what differs is written back ([`crate::report`]). A round begins
-//! when the database has changed, and every [`LOOK`] to see whether links have. A look is at all interfaces, so it does not
-//! hold up changes of one ([`LOOK_LATE`]).
+//! when the database has changed, and every [`LOOK`] to see whether links have. A look takes a part of the ports in a round
+//! ([`crate::look`]), so that no change of the database waits for a look at thousands.
 //!
 //! Holds true: `cur_cfg` is written after packets are forwarded by the configuration that it names; while another process
 //! has the database's lock nothing is changed; what was refused is tried again with every look; a lost connection changes
@@ -12,8 +12,10 @@
 use crate::actual::{Actual, Refusals};
 use crate::apply::apply;
 use crate::desired::Desired;
+use crate::desired::bridge::Bridge;
 use crate::desired::port::Port;
 use crate::diff::{Step, steps};
+use crate::look::Look;
 use crate::report::{Report, Views, machine};
 use crate::switch::Switch;
 use ovsdb::{Client, Database, State};
@@ -29,8 +31,6 @@ pub const LOCK: &str = "ovs_vswitchd";
 const LOOK: Duration = Duration::from_millis(500);
 /// A look may take this part of the time.
 const LOOK_SHARE: u32 = 10;
-/// A look waits for so long at most while the database changes: who changes it does not wait for looks.
-const LOOK_LATE: Duration = Duration::from_secs(2);
 /// An answer to a transaction is waited for so long. The next round writes what this one has not.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
@@ -104,16 +104,17 @@ impl Reconciler {
             refusals: Refusals::default(),
             views: Views::default(),
             seen: None,
-            looked: None,
+            look: Look::default(),
             counted: None,
-            look_took: Duration::ZERO,
+            counts: false,
             changed: BTreeSet::new(),
             said: Vec::new(),
         };
         let thread = std::thread::Builder::new().name("vswitch".to_owned()).spawn(move || {
             let mut generation = 0;
             while !round.shared.stop.load(std::sync::atomic::Ordering::Relaxed) {
-                let state = round.client.wait(generation, LOOK);
+                let pause = if round.look.goes_on() { Duration::ZERO } else { LOOK };
+                let state = round.client.wait(generation, pause);
                 generation = state.generation;
                 round.go(&state);
             }
@@ -156,10 +157,11 @@ struct Round {
     views: Views,
     /// The state of the database that `desired` is from.
     seen: Option<Arc<Database>>,
-    looked: Option<Instant>,
+    look: Look,
     /// When statistics were last written.
     counted: Option<Instant>,
-    look_took: Duration,
+    /// The look that goes on is one with statistics.
+    counts: bool,
     /// Ports of which something may have changed that is not reported yet.
     changed: BTreeSet<String>,
     /// What was said of refusals and notes.
@@ -194,22 +196,25 @@ impl Round {
             // `ovs-vsctl init` has not been called yet.
             return;
         }
-        let pause = LOOK.max(self.look_took * LOOK_SHARE);
-        let most = if is_new { pause + LOOK_LATE } else { pause };
-        let due = self.looked.is_none_or(|at| at.elapsed() >= most);
-        if configured || (due && !self.refusals.is_empty()) {
+        let begins = !is_new && self.look.is_due(LOOK, LOOK_SHARE);
+        if configured || (begins && !self.refusals.is_empty()) {
             self.configure();
+        }
+        if is_new {
+            // Who waits for `cur_cfg` does not wait for a look. That goes on in the next round.
+            self.report(&database, None);
+            return;
         }
         let began = Instant::now();
-        if due && self.look() {
-            self.configure();
+        if begins {
+            self.begin_look();
         }
-        if configured || due || is_new {
-            self.report(&database, due);
-        }
-        if due {
-            self.looked = Some(Instant::now());
-            self.look_took = began.elapsed();
+        if begins || self.look.goes_on() {
+            if self.look_on() {
+                self.configure();
+            }
+            self.report(&database, Some(begins));
+            self.look.took(began.elapsed());
         }
     }
 
@@ -291,10 +296,15 @@ impl Round {
         }
     }
 
-    /// Looks at everything. Says whether something is not there any more, and must be asked for anew.
-    fn look(&mut self) -> bool {
+    /// Looks at bridges and controllers. Their ports come part by part.
+    fn begin_look(&mut self) {
+        let every = self.desired.root.as_ref().map(|root| root.statistics_every);
+        self.counts =
+            every.is_some_and(|every| self.counted.is_none_or(|at| at.elapsed() >= every));
+        if self.counts {
+            self.counted = Some(Instant::now());
+        }
         let mut views = Views::default();
-        let mut lost = Vec::new();
         for (name, bridge) in &self.actual.bridges {
             let Some(view) = self.switch.bridge(name) else { continue };
             views.bridges.insert(name.clone(), view);
@@ -305,14 +315,39 @@ impl Round {
                     views.bonds.insert(port.name.clone(), mac);
                 }
             }
-            for (interface, view) in self.switch.interfaces(name) {
-                if !view.present && bridge.interfaces.contains_key(&interface) {
-                    lost.push(Step::RemoveInterface(name.clone(), interface.clone()));
-                }
-                views.interfaces.insert(interface, view);
-            }
         }
+        views.interfaces = std::mem::take(&mut self.views.interfaces);
+        let open = |name: &String| {
+            self.actual.bridges.values().any(|bridge| bridge.interfaces.contains_key(name))
+        };
+        views.interfaces.retain(|name, _| open(name));
         self.views = views;
+        let ports = |(bridge, one): (&String, &Bridge)| {
+            let bridge = bridge.clone();
+            one.ports.keys().map(|port| (bridge.clone(), port.clone())).collect::<Vec<_>>()
+        };
+        self.look.begin(self.desired.bridges.iter().flat_map(ports));
+    }
+
+    /// Looks at the next ports. Says whether something is not there any more, and must be asked for anew.
+    fn look_on(&mut self) -> bool {
+        let mut lost = Vec::new();
+        for (bridge, port) in self.look.next_part() {
+            let Some(has) = self.actual.bridges.get(&bridge) else { continue };
+            let asked = self.desired.bridges.get(&bridge).and_then(|one| one.ports.get(&port));
+            let open = asked.into_iter().flat_map(|port| port.interfaces.keys());
+            for name in open.filter(|name| has.interfaces.contains_key(*name)) {
+                let view = self.switch.interface(&bridge, name);
+                if view.as_ref().is_some_and(|view| !view.present) {
+                    lost.push(Step::RemoveInterface(bridge.clone(), name.clone()));
+                }
+                match view {
+                    Some(view) => drop(self.views.interfaces.insert(name.clone(), view)),
+                    None => drop(self.views.interfaces.remove(name)),
+                }
+            }
+            self.changed.insert(port);
+        }
         let any = !lost.is_empty();
         if any {
             let refused = apply(&*self.switch, &mut self.actual, lost);
@@ -321,11 +356,11 @@ impl Round {
         any
     }
 
-    /// All that differs, or of ports only those that have changed.
-    fn report(&mut self, database: &Database, all: bool) {
+    /// What differs, of ports only those that have changed or were looked at. `look`: it is part of a look, and the first.
+    fn report(&mut self, database: &Database, look: Option<bool>) {
         let Some(root) = &self.desired.root else { return };
-        let statistics = all && self.counted.is_none_or(|at| at.elapsed() >= root.statistics_every);
-        let wants_machine = root.machine_statistics && statistics;
+        let statistics = self.counts && look.is_some();
+        let wants_machine = root.machine_statistics && self.counts && look == Some(true);
         let types = self.switch.interface_types();
         let capabilities = self.switch.capabilities();
         let report = Report {
@@ -336,19 +371,16 @@ impl Round {
             views: &self.views,
             interface_types: &types,
             capabilities: &capabilities,
-            only: (!all).then_some(&self.changed),
+            only: Some(&self.changed),
             statistics,
             machine: wants_machine.then(|| machine::figures(&self.rundir)),
         };
-        if statistics {
-            self.counted = Some(Instant::now());
-        }
         if let Some(transaction) = report.transaction(Some(LOCK)) {
             let sent = self.client.transact(transaction);
             if let Err(error) = sent.and_then(|pending| pending.wait(ANSWER_MAX)) {
                 tracing::warn!(%error, "what the switch is was not written to the database; it is written again");
                 self.shared.lock().transactions_failed += 1;
-                // The next round writes statistics, too.
+                // The next look writes statistics, too.
                 self.counted = None;
                 return;
             }

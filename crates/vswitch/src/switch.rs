@@ -82,8 +82,6 @@ pub trait Switch: Send + Sync {
     }
     /// An interface as it is.
     fn interface(&self, bridge: &str, interface: &str) -> Option<InterfaceView>;
-    /// All interfaces of a bridge as they are.
-    fn interfaces(&self, bridge: &str) -> BTreeMap<String, InterfaceView>;
     /// A bridge's controllers, by target.
     fn controllers(&self, bridge: &str) -> BTreeMap<String, ControllerView>;
 

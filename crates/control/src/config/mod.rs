@@ -5,6 +5,7 @@ pub mod diff;
 mod remote;
 mod setup;
 
+pub use remote::metrics_address;
 pub(crate) use remote::{GnmiAt, P4Runtime};
 
 use crate::bonds::Bond;
@@ -26,12 +27,13 @@ use openflow::{Version, VersionSet};
 use port::kind::Environment;
 use port::spec::Spec;
 use service::catalogue;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use switch::EngineKind;
 
 /// `millrace run`.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Options {
     /// Configuration file; options add to it and override it
     pub config: Option<PathBuf>,
@@ -106,6 +108,9 @@ pub struct Options {
     /// Serve gNMI there, as --p4runtime does at its address: the ports as OpenConfig interfaces; off: nowhere
     #[arg(long, value_name = "ADDR[:PORT]|off")]
     pub gnmi: Option<String>,
+    /// Serve counters for Prometheus there, at /metrics [default port: 9476]
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    pub metrics: Option<String>,
     /// Worker threads [default: 1]
     #[arg(long, value_name = "N", value_parser = |text: &str| bounds::WORKERS.parse(text))]
     pub workers: Option<u64>,
@@ -249,6 +254,7 @@ pub(crate) struct File {
     cpu_port: Option<i64>,
     device_id: Option<i64>,
     gnmi: Option<String>,
+    metrics: Option<String>,
     workers: Option<i64>,
     cpus: Option<String>,
     #[serde(default)]
@@ -404,6 +410,8 @@ pub(crate) struct Config {
     pub(crate) p4_runtime: Option<P4Runtime>,
     /// Where gNMI is served.
     pub(crate) gnmi: GnmiAt,
+    /// Where metrics are served.
+    pub(crate) metrics: Option<SocketAddr>,
     /// Worker threads.
     pub(crate) workers: usize,
     /// Their processors.
@@ -508,6 +516,8 @@ impl Config {
         };
         let p4_runtime = remote::p4_runtime(&options, &file)?;
         let gnmi = remote::gnmi(&options, &file)?;
+        let metrics = options.metrics.as_ref().or(file.metrics.as_ref());
+        let metrics = metrics.map(|text| metrics_address(text)).transpose()?;
         let (p4, entries) = (options.p4.or(file.p4), options.entries.or(file.entries));
         if entries.is_some() && p4.is_none() {
             return Err(Failure::usage("--entries are of a P4 program: name it with --p4"));
@@ -698,6 +708,7 @@ impl Config {
             entries,
             p4_runtime,
             gnmi,
+            metrics,
             workers,
             cpus: options.cpus.or(file.cpus).map_or(Ok(Vec::new()), |s| cpus(&s))?,
             rx_workers,

@@ -1,4 +1,4 @@
-//! Where clients of gRPC come: P4Runtime and gNMI.
+//! Where clients of gRPC and HTTP come: P4Runtime, gNMI, metrics.
 
 use super::{File, Options};
 use crate::bounds;
@@ -9,6 +9,14 @@ use std::net::SocketAddr;
 const P4RUNTIME_PORT: u16 = 9559;
 /// The port of gNMI, by IANA.
 const GNMI_PORT: u16 = 9339;
+
+/// The port of metrics, which nobody else has in Prometheus' list of exporters' ports.
+const METRICS_PORT: u16 = 9476;
+
+/// Where metrics are served, by `--metrics`.
+pub fn metrics_address(text: &str) -> Result<SocketAddr, Failure> {
+    address("--metrics", text, METRICS_PORT)
+}
 
 /// The P4Runtime server.
 #[derive(Clone, Debug, PartialEq, Eq)]

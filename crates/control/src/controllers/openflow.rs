@@ -200,9 +200,6 @@ impl Begun for Tables<'_> {
         let agent = tables::limited_agent(&switch, Some(1), synchronised, self.flows_max)?;
         tables::load(&Mutex::new(agent), ports, flows, groups, meters)?;
         switch.stop();
-        tracing::info!(
-            "--flows, --groups and --meters are right, and not used: entries come from the running switch"
-        );
         Ok(())
     }
 

@@ -2,8 +2,10 @@
 //!
 //! No thread of the switch waits for who reads the log: a thread of its own writes it ([`writer`]),
 //! and what it cannot keep up with is counted and said. One message that comes again and again is
-//! said a few times a second, and then how many more there were ([`limit`]).
+//! said a few times a second, and then how many more there were ([`limit`]). The last events are kept for `millrace events`
+//! ([`events`]).
 
+pub mod events;
 mod limit;
 mod writer;
 
@@ -60,7 +62,10 @@ pub fn start(format: &LogFormat, verbose: u8) {
         // Started once in a process.
         let _ = LOG.set(lines);
     }
-    let registry = tracing_subscriber::registry().with(filter).with(Limit { limits, epoch });
+    let registry = tracing_subscriber::registry()
+        .with(filter)
+        .with(Limit { limits, epoch })
+        .with(events::Keep);
     // Tests of ours may have started it.
     let _ = if json {
         let layer = tracing_subscriber::fmt::layer().json().flatten_event(true);
@@ -121,7 +126,7 @@ fn append(path: &Path) -> io::Result<File> {
 }
 
 /// The time, as log lines tell it.
-fn now() -> String {
+pub(crate) fn now() -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = SystemTime.format_time(&mut Writer::new(&mut text));

@@ -114,7 +114,7 @@ fn stream(switch: &Switch, request: Capture) -> Result<Reply<()>, String> {
 }
 
 /// The client has closed: it has nothing more to say, so there is nothing else to read.
-fn is_gone(client: &UnixStream) -> bool {
+pub(super) fn is_gone(client: &UnixStream) -> bool {
     let mut fds = [PollFd::new(client, PollFlags::IN | PollFlags::RDHUP)];
     poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }

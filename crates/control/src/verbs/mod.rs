@@ -3,12 +3,17 @@
 pub mod bond;
 pub mod bridge;
 pub mod capture;
+pub mod config;
 pub mod conntrack;
 pub mod conntrack_export;
 pub mod conntrack_import;
 pub mod dump;
 mod entry;
+pub mod events;
 pub mod explain;
+pub mod flows;
+pub mod groups;
+pub mod meters;
 pub mod mirror;
 pub mod named;
 pub mod p4_do;
@@ -32,11 +37,16 @@ use serde_json::Value;
 pub const ALL: &[Row] = &[
     Row::of::<bridge::Bridge>(),
     Row::of::<capture::Capture>(),
+    Row::of::<config::ConfigQuestion>(),
     Row::of::<conntrack::Conntrack>(),
     Row::of::<conntrack_export::ConntrackExport>(),
     Row::of::<conntrack_import::ConntrackImport>(),
     Row::of::<dump::Dump>(),
+    Row::of::<events::Events>(),
     Row::of::<explain::Explain>(),
+    Row::of::<flows::Flows>(),
+    Row::of::<groups::Groups>(),
+    Row::of::<meters::Meters>(),
     Row::of::<bond::Bonds>(),
     Row::of::<mirror::Mirrors>(),
     Row::of::<p4_do::P4Do>(),

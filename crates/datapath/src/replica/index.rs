@@ -3,13 +3,13 @@
 //! An index is built over the key fields that some entry of its table looks at, and no others: of
 //! OpenFlow's forty a table uses a few. When an entry uses one more, that table's index is rebuilt.
 
+use super::step::TOGETHER;
 use super::structures::{KeyLayout, Planning, Replacement, StructureChoice, replace};
 use super::tree::Tree;
 use crate::records::Records;
 use crate::samples::Samples;
-use classify::{InsertError, Kind, Layout, Range, Rule, RuleError};
-use hashbrown::HashMap;
-use ir::{ActionCall, Bits, Entry, KeyMatch, MatchKind, Pattern, Table};
+use classify::{Hit, InsertError, Kind, Layout, Range, Rule, RuleError};
+use ir::{ActionCall, Bits, Entry, IdMap, KeyMatch, MatchKind, Pattern, Table};
 use plan::choose;
 use plan::{Column, Model};
 use smallvec::SmallVec;
@@ -29,7 +29,7 @@ pub(super) struct Index {
     /// Bytes of each.
     lens: Vec<usize>,
     pub(super) table: classify::Table,
-    pub(super) entries: HashMap<u32, Held>,
+    pub(super) entries: IdMap<Held>,
     pub(super) default: ActionCall,
     /// What the index answers with, for compiled code.
     pub(super) records: Records,
@@ -49,6 +49,8 @@ pub(super) struct Index {
     pub(super) tree: Tree,
     /// Another one whenever entries or the default action are others; the same in both replicas.
     pub(super) stamp: u64,
+    /// Room for the rule of an entry that comes.
+    room: Option<Rule>,
 }
 
 /// An index of what a view leaves of a table's entries.
@@ -91,6 +93,11 @@ pub(super) struct Held {
 /// Keys up to this many bytes are packed on the stack.
 const KEY_INLINE: usize = 128;
 
+/// Entries of a table that are worth looking others up before they are inserted.
+const EXPECTED_FROM: usize = 4096;
+/// Bytes of keys that are.
+const EXPECTED_STRIDE: usize = 32;
+
 impl Index {
     pub(super) fn new(table: &Table, forced: Option<Kind>, stamp: u64) -> Index {
         let mut lpm = (0u16..).zip(table.key.iter()).filter(|(_, k)| k.kind == MatchKind::Lpm);
@@ -102,7 +109,7 @@ impl Index {
             used: Vec::new(),
             lens: Vec::new(),
             table: classify::Table::with_layout(empty_layout()),
-            entries: HashMap::new(),
+            entries: IdMap::default(),
             default: table.default.clone(),
             records: Records::new(&table.default),
             samples: Samples::default(),
@@ -113,6 +120,7 @@ impl Index {
             parts: Vec::new(),
             tree: Tree::default(),
             stamp,
+            room: None,
         };
         // A table of exact keys only is looked up by all of them from the start.
         if table.key.iter().all(|k| k.kind == MatchKind::Exact) {
@@ -166,7 +174,8 @@ impl Index {
             part.others.insert(id);
             return;
         }
-        let rule = self.rule_over(table, held, (&part.view.columns, &part.lens), &rest);
+        let over = (&part.view.columns[..], &part.lens[..]);
+        let rule = self.rule_over(table, held, over, &rest, no_rule());
         match part.table.insert(&rule) {
             Ok(_) => {}
             Err(InsertError::Rule(RuleError::RangeLen(_))) => drop(part.others.insert(id)),
@@ -183,6 +192,33 @@ impl Index {
                 self.parts.push(part);
             }
         }
+    }
+
+    /// Looks entries up that will be inserted, all together: what an insert reads is then at hand. For a large hash alone, and
+    /// keys of few bytes.
+    pub(super) fn expect<'e>(&self, entries: impl Iterator<Item = &'e Entry>) {
+        let stride = self.table.layout().stride();
+        let large = self.table.kind() == Kind::Hash && self.table.len() >= EXPECTED_FROM;
+        if !large || stride > EXPECTED_STRIDE {
+            return;
+        }
+        let mut keys = [0; TOGETHER * EXPECTED_STRIDE];
+        let mut count = 0;
+        for (entry, key) in entries.zip(keys.chunks_exact_mut(stride)) {
+            let mut at = 0;
+            for (k, len) in self.used.iter().zip(&self.lens) {
+                let pattern = entry.matches.iter().find(|m| m.key == *k).map(|m| &m.pattern);
+                if let Some(Pattern::Exact(value)) = pattern {
+                    pack(value, &mut key[at..at + len]);
+                }
+                at += len;
+            }
+            count += 1;
+        }
+        let mut hits = [Hit::MISS; TOGETHER];
+        let hits = &mut hits[..count.min(TOGETHER)];
+        self.table.lookup_burst(&keys, stride, hits);
+        std::hint::black_box(hits);
     }
 
     pub(super) fn insert(&mut self, table: &Table, entry: &Arc<Entry>, seq: u64) {
@@ -215,8 +251,12 @@ impl Index {
 
     /// False: the kind that is forced on the index declines.
     fn index(&mut self, table: &Table, held: &Held) -> bool {
-        let rule = self.rule(table, held);
-        match self.table.insert(&rule) {
+        let room = self.room.take().unwrap_or_else(no_rule);
+        let over = (&self.used[..], &self.lens[..]);
+        let rule = self.rule_over(table, held, over, &held.entry.matches, room);
+        let done = self.table.insert(&rule);
+        self.room = Some(rule);
+        match done {
             Ok(_) => {}
             Err(InsertError::Rule(RuleError::RangeLen(_))) => {
                 self.unindexed.push(held.entry.id.0);
@@ -229,9 +269,9 @@ impl Index {
     }
 
     pub(super) fn modify(&mut self, table: &Table, entry: &Arc<Entry>) {
-        let in_tree = self.entries.get(&entry.id.0).filter(|_| self.tree.get().is_some());
+        let in_tree = self.entries.get(entry.id.0).filter(|_| self.tree.get().is_some());
         let in_tree = in_tree.map(|held| self.rule(table, held));
-        let Some(held) = self.entries.get_mut(&entry.id.0) else { return };
+        let Some(held) = self.entries.get_mut(entry.id.0) else { return };
         self.stamp += 1;
         let record = self.records.acquire(&entry.action);
         self.records.release(held.record);
@@ -251,7 +291,7 @@ impl Index {
 
     pub(super) fn remove(&mut self, table: &Table, id: u32) {
         self.stamp += 1;
-        if let Some(held) = self.entries.remove(&id) {
+        if let Some(held) = self.entries.remove(id) {
             if self.tree.get().is_some() {
                 self.tree.remove(&self.rule(table, &held));
             }
@@ -296,7 +336,7 @@ impl Index {
         let made = beside.take();
         let Some(mut fresh) = made.filter(|_| beside.over == self.over()) else { return };
         for &id in &beside.lacks {
-            let rule = self.entries.get(&id).map(|held| self.rule(table, held));
+            let rule = self.entries.get(id).map(|held| self.rule(table, held));
             replace(&mut fresh, id, rule.as_ref());
         }
         if fresh.len() == self.table.len() {
@@ -365,7 +405,7 @@ impl Index {
 
     /// Place of an entry among those that match: the greatest wins.
     fn place(&self, table: &Table, id: u32) -> Option<(i32, u32, std::cmp::Reverse<u64>)> {
-        let Held { entry, seq, .. } = self.entries.get(&id)?;
+        let Held { entry, seq, .. } = self.entries.get(id)?;
         Some((entry.priority, self.prefix_len(table, entry), std::cmp::Reverse(*seq)))
     }
 
@@ -380,21 +420,28 @@ impl Index {
 
     /// An entry as a rule over packed keys.
     pub(super) fn rule(&self, table: &Table, held: &Held) -> Rule {
-        self.rule_over(table, held, (&self.used, &self.lens), &held.entry.matches)
+        let over = (&self.used[..], &self.lens[..]);
+        self.rule_over(table, held, over, &held.entry.matches, no_rule())
     }
 
-    /// The same with these of its patterns, over keys of these fields.
+    /// The same with these of its patterns, over keys of these fields, in the room of another rule.
     fn rule_over(
         &self,
         table: &Table,
         held: &Held,
         (used, lens): (&[u16], &[usize]),
         matches: &[KeyMatch],
+        mut rule: Rule,
     ) -> Rule {
         let Held { entry, seq, record } = held;
         let key_len: usize = lens.iter().sum();
-        let mut value = vec![0u8; key_len];
-        let mut mask = vec![0u8; key_len];
+        for bytes in [&mut rule.value, &mut rule.mask] {
+            match bytes.len() == key_len {
+                true => bytes.fill(0),
+                false => *bytes = vec![0; key_len].into(),
+            }
+        }
+        let Rule { value, mask, .. } = &mut rule;
         let mut ranges = Vec::new();
         let mut at = 0;
         for (key, len) in used.iter().zip(lens) {
@@ -423,15 +470,12 @@ impl Index {
             true if self.lpm.is_some() => prefix_len,
             _ => (entry.priority as u32) ^ (1 << 31),
         };
-        Rule {
-            id: entry.id.0,
-            priority,
-            seq: (u64::from(0xffff - prefix_len) << 48) | (seq & 0xffff_ffff_ffff),
-            value: value.into(),
-            mask: mask.into(),
-            ranges: ranges.into(),
-            action: *record,
-        }
+        rule.id = entry.id.0;
+        rule.priority = priority;
+        rule.seq = (u64::from(0xffff - prefix_len) << 48) | (seq & 0xffff_ffff_ffff);
+        rule.ranges = ranges.into();
+        rule.action = *record;
+        rule
     }
 
     pub(super) fn lookup(
@@ -449,7 +493,7 @@ impl Index {
         key: &mut dyn FnMut(u16, &mut [u8]),
     ) -> Option<&Arc<Entry>> {
         let (id, _) = self.find(table, key)?;
-        self.entries.get(&id).map(|held| &held.entry)
+        self.entries.get(id).map(|held| &held.entry)
     }
 
     /// The entry that wins, and its action record.
@@ -488,7 +532,7 @@ impl Index {
                 Bits::from_be_bytes(&bytes, width)
             };
             let mut all = |e: &Entry| e.matches.iter().all(|m| m.pattern.matches(&value(m.key)));
-            if let Some(held) = self.entries.get(id).filter(|_| better)
+            if let Some(held) = self.entries.get(*id).filter(|_| better)
                 && all(&held.entry)
             {
                 best = Some((*id, held.record));
@@ -505,6 +549,11 @@ fn pack(value: &Bits, out: &mut [u8]) {
         len @ 0..=16 => out.copy_from_slice(&value.low_u128().to_be_bytes()[16 - len..]),
         len => out.copy_from_slice(&value.cast(8 * len as u32).to_be_bytes()),
     }
+}
+
+/// Room for a rule, to be filled.
+fn no_rule() -> Rule {
+    Rule::new(0, 0, 0, &[], &[])
 }
 
 fn empty_layout() -> Layout {

@@ -9,6 +9,9 @@ use ir::{
 };
 use std::sync::Arc;
 
+/// Steps that ask for memory together.
+pub(super) const TOGETHER: usize = 32;
+
 /// An update, with what it makes made once, so that both replicas share it.
 #[derive(Clone)]
 pub(super) enum Step {
@@ -31,6 +34,14 @@ pub(super) enum Step {
 }
 
 impl Step {
+    /// The entry that it inserts.
+    pub(super) fn inserts(&self) -> Option<(TableId, &Entry)> {
+        match self {
+            Step::Insert(table, entry, _) => Some((*table, entry)),
+            _ => None,
+        }
+    }
+
     /// The entry that it changes.
     pub(super) fn changes(&self) -> Option<(TableId, ir::EntryId)> {
         match self {

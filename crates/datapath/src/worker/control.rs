@@ -5,6 +5,7 @@
 //! to it, whichever lane they were for.
 
 use super::lane::{Lane, LaneConfig};
+use super::load::{self, Load};
 use crate::capture::Tap;
 use crate::ports::{PortShared, PortTable};
 use crate::queues::Queues;
@@ -181,6 +182,7 @@ pub struct WorkerHandle {
     /// Before the link, whose end wakes the worker.
     _owner: Arc<()>,
     link: Link,
+    load: load::Reader,
 }
 
 impl WorkerHandle {
@@ -192,6 +194,11 @@ impl WorkerHandle {
         // One that has stopped drops it, and it is not waited for.
         self.link.send(Order::Add(Box::new(lane)));
         Handle { key, link: self.link.clone() }
+    }
+
+    /// How busy it has been since the start.
+    pub fn load(&self) -> Load {
+        self.load.load()
     }
 
     /// The worker never sleeps (true), or when all is silent.
@@ -269,6 +276,7 @@ impl Inbox {
         index: usize,
         bursts_max: usize,
         time_max: Duration,
+        load: load::Reader,
     ) -> std::io::Result<(Inbox, WorkerHandle)> {
         let (sender, orders) = crossbeam_channel::unbounded();
         let waker = Waker::new()?;
@@ -283,7 +291,7 @@ impl Inbox {
             time_max,
         };
         let link = Link { sender: Some(sender), waker, progress };
-        Ok((inbox, WorkerHandle { index, bursts_max, _owner: owner, link }))
+        Ok((inbox, WorkerHandle { index, bursts_max, _owner: owner, link, load }))
     }
 
     /// The next order, after so many of this round; the end, if no handle is left.

@@ -444,15 +444,6 @@ impl Switch for Below {
         Some(seen(&found, &found.port(interface).ok()?))
     }
 
-    fn interfaces(&self, bridge: &str) -> BTreeMap<String, InterfaceView> {
-        let Some(found) = self.bridges.get(bridge) else { return BTreeMap::new() };
-        let one = |port: control::bridges::PortState| {
-            let view = seen(&found, &port);
-            (port.config.name, view)
-        };
-        found.ports().into_iter().map(one).collect()
-    }
-
     fn controllers(&self, bridge: &str) -> BTreeMap<String, ControllerView> {
         let Some(found) = self.bridges.get(bridge) else { return BTreeMap::new() };
         let told = self.told().get(bridge).cloned().unwrap_or_default();

@@ -115,6 +115,7 @@ pub(crate) fn run(options: VswitchdOptions) -> Result<(), Failure> {
         },
         ctl: told.ctl.clone(),
         ctl_group: None,
+        metrics: told.metrics,
     };
     run_empty(empty, |bridges| {
         let running = start(&told, bridges)?;

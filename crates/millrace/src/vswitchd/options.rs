@@ -2,9 +2,11 @@
 
 use super::{MODULES, PROGRAM};
 use clap::Args;
+use control::config::metrics_address;
 use control::failure::Failure;
 use ovsdb::Remote;
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::path::PathBuf;
 use vswitch::process::Paths;
@@ -55,6 +57,9 @@ pub(crate) struct VswitchdOptions {
     /// Control socket, for trace, stats, explain and dump
     #[arg(long, value_name = "PATH")]
     ctl: Option<PathBuf>,
+    /// Serve counters for Prometheus there, at /metrics [default port: 9476]
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    metrics: Option<String>,
 }
 
 /// The options, with what is by default filled in.
@@ -70,6 +75,7 @@ pub(super) struct Told {
     pub(super) mlockall: bool,
     pub(super) workers: usize,
     pub(super) ctl: Option<PathBuf>,
+    pub(super) metrics: Option<SocketAddr>,
     pub(super) levels: std::sync::Arc<Levels>,
     pub(super) log_path: Option<PathBuf>,
 }
@@ -132,6 +138,7 @@ impl VswitchdOptions {
             mlockall: self.mlockall,
             workers: usize::from(self.workers.max(1)),
             ctl: self.ctl,
+            metrics: self.metrics.as_deref().map(metrics_address).transpose()?,
             levels: std::sync::Arc::new(levels),
             log_path,
             paths,

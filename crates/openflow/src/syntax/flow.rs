@@ -66,15 +66,30 @@ const DEFAULT_PRIORITY: u16 = 0x8000;
 /// # Errors
 /// The first word that is wrong, or that the version cannot say.
 pub fn parse_flow(text: &str, cx: &Context<'_>) -> Result<FlowMod> {
+    read(text, cx, None)
+}
+
+/// Reads which entries are meant, as `ovs-ofctl dump-flows` does: `table`, a match, `cookie` with a mask, `out_port`,
+/// `out_group`. An empty line means all. What comes is a delete of them.
+///
+/// # Errors
+/// The first word that is wrong, or that the version cannot say.
+pub fn parse_filter(text: &str, cx: &Context<'_>) -> Result<FlowMod> {
+    read(text, cx, Some(FlowModCommand::Delete))
+}
+
+/// Reads a line. It begins with its command, unless that is given.
+fn read(text: &str, cx: &Context<'_>, command: Option<FlowModCommand>) -> Result<FlowMod> {
     let line = Piece::line(text);
     let mut words = Words::of(line);
     let mut flow = FlowMod::add(Match::new(), Instructions::new());
     flow.dialect = cx.version;
+    flow.command = command.unwrap_or(flow.command);
     let mut matching = Builder::new(cx, WORDS);
     let mut table = None;
     let mut given: Vec<&str> = Vec::new();
     let mut acts = None;
-    let mut first = true;
+    let mut first = command.is_none();
     while let Some(word) = words.next()? {
         if std::mem::replace(&mut first, false)
             && let Some((_, command)) = COMMANDS.iter().find(|(name, _)| word.whole.is(name))

@@ -50,7 +50,7 @@ pub use actions::parse_actions;
 pub use actions::print::{print_actions, print_instructions};
 pub use context::Context;
 pub use error::{Fault, SyntaxError};
-pub use flow::{parse_flow, print_flow, print_flow_mod};
+pub use flow::{parse_filter, parse_flow, print_flow, print_flow_mod};
 pub use fuzz::fuzz;
 pub use group::{parse_group, print_group, print_group_mod};
 pub use matches::{parse_match, print_match};

@@ -11,7 +11,7 @@ use v1::update::Type;
 pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::CounterEntry) -> Result<(), Fault> {
     let array = w.schema.counters.get(&e.counter_id);
     let array = array.ok_or_else(|| unknown("counter", e.counter_id))?;
-    w.allowed(e.counter_id, &format!("counter `{}`", array.name))?;
+    w.allowed(e.counter_id, format_args!("counter `{}`", array.name))?;
     only_modify(kind, "a counter")?;
     let at = index(e.index.as_ref(), array.size, &array.name)?;
     let to = match &e.data {
@@ -32,7 +32,7 @@ pub(super) fn write_direct(
         return Err(fault!(InvalidArgument, "the direct counter entry has no table entry"));
     };
     let (t, owner) = table::named(w.schema, w.control, of)?;
-    w.allowed(t.id, &format!("table `{}`", t.name))?;
+    w.allowed(t.id, format_args!("table `{}`", t.name))?;
     if t.counter.is_none() {
         return Err(fault!(InvalidArgument, "table `{}` has no direct counter", t.name));
     }

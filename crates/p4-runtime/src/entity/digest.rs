@@ -10,7 +10,7 @@ use v1::update::Type;
 pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::DigestEntry) -> Result<(), Fault> {
     let digest = w.schema.digests.get(&e.digest_id);
     let digest = digest.ok_or_else(|| unknown("digest", e.digest_id))?;
-    w.allowed(e.digest_id, &format!("digest `{}`", digest.name))?;
+    w.allowed(e.digest_id, format_args!("digest `{}`", digest.name))?;
     let there = w.digests.contains_key(&e.digest_id);
     match (kind, there) {
         (Type::Insert, true) => {

@@ -13,7 +13,7 @@ use v1::update::Type;
 pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::MeterEntry) -> Result<(), Fault> {
     let array = w.schema.meters.get(&e.meter_id);
     let array = array.ok_or_else(|| unknown("meter", e.meter_id))?;
-    w.allowed(e.meter_id, &format!("meter `{}`", array.name))?;
+    w.allowed(e.meter_id, format_args!("meter `{}`", array.name))?;
     only_modify(kind, "a meter")?;
     if e.counter_data.is_some() && e.config.is_none() {
         return Err(units::without_rates(&array.name));
@@ -40,7 +40,7 @@ pub(super) fn write_direct(
         return Err(fault!(InvalidArgument, "the direct meter entry has no table entry"));
     };
     let (t, owner) = table::named(w.schema, w.control, of)?;
-    w.allowed(t.id, &format!("table `{}`", t.name))?;
+    w.allowed(t.id, format_args!("table `{}`", t.name))?;
     if t.meter.is_none() {
         return Err(fault!(InvalidArgument, "table `{}` has no direct meter", t.name));
     }

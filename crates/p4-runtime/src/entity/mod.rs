@@ -7,6 +7,7 @@ mod counter;
 mod digest;
 mod digest_config;
 mod meter;
+pub(crate) mod plain;
 mod profile;
 pub(crate) mod referring;
 mod register;
@@ -15,6 +16,7 @@ mod shared;
 pub(crate) mod table;
 mod units;
 mod value_set;
+mod values;
 
 use crate::code::{Fault, fault};
 use crate::proto::v1;

@@ -35,7 +35,7 @@ fn member(schema: &Schema, p: &Profile, e: &v1::ActionProfileMember) -> Result<M
     })?;
     Ok(Member {
         action: action.name.clone(),
-        args: table::args(format_args!("{at}"), action, given)?,
+        args: super::values::args(format_args!("{at}"), action, table::params(given))?,
     })
 }
 
@@ -45,7 +45,7 @@ pub(super) fn write_member(
     e: &v1::ActionProfileMember,
 ) -> Result<(), Fault> {
     let p = profile_of(w.schema, e.action_profile_id)?;
-    w.allowed(p.id, &format!("action profile `{}`", p.name))?;
+    w.allowed(p.id, format_args!("action profile `{}`", p.name))?;
     match kind {
         Type::Delete => w.control.member_delete(&p.name, e.member_id)?,
         Type::Modify => {
@@ -94,7 +94,7 @@ pub(super) fn write_group(
     e: &v1::ActionProfileGroup,
 ) -> Result<(), Fault> {
     let p = profile_of(w.schema, e.action_profile_id)?;
-    w.allowed(p.id, &format!("action profile `{}`", p.name))?;
+    w.allowed(p.id, format_args!("action profile `{}`", p.name))?;
     if !p.selector {
         return Err(fault!(InvalidArgument, "`{}` has no selector, so it has no groups", p.name));
     }

@@ -30,7 +30,7 @@ fn value(of: &Register, data: Option<&v1::P4Data>) -> Result<Bits, Fault> {
 pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::RegisterEntry) -> Result<(), Fault> {
     let of = w.schema.registers.get(&e.register_id);
     let of = of.ok_or_else(|| unknown("register", e.register_id))?;
-    w.allowed(e.register_id, &format!("register `{}`", of.name))?;
+    w.allowed(e.register_id, format_args!("register `{}`", of.name))?;
     only_modify(kind, "a register")?;
     let at = index(e.index.as_ref(), of.size, &of.name)?;
     let value = value(of, e.data.as_ref())?;

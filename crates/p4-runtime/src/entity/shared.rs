@@ -107,7 +107,7 @@ pub struct Reading<'a> {
 
 impl Writing<'_> {
     /// The role may write what has this id.
-    pub(super) fn allowed(&self, id: u32, what: &str) -> Result<(), Fault> {
+    pub(super) fn allowed(&self, id: u32, what: std::fmt::Arguments<'_>) -> Result<(), Fault> {
         if !self.schema.allows(self.role, id) {
             return Err(fault!(
                 PermissionDenied,

@@ -1,6 +1,7 @@
 //! Entries of tables, and default actions (P4Runtime §9.1).
 
 use super::shared::{Effect, Reading, Writing, unknown};
+use super::values::{args, key, list};
 use super::{replication, units};
 use crate::canonical;
 use crate::code::{Fault, fault};
@@ -8,6 +9,7 @@ use crate::proto::v1;
 use crate::reference::{self, References};
 use crate::restriction::Given;
 use crate::schema::{Action, Field, Schema, Table};
+use crate::wire::Match;
 use ir::program::MatchKind;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, MeterId, Pattern, TableId};
 use p4::control::profiles::{Form, Member, Refers, Share};
@@ -17,190 +19,20 @@ use v1::field_match::FieldMatchType as F;
 use v1::table_action::Type as A;
 use v1::update::Type;
 
+/// The key and priority of an entry as the program has them.
+fn key_of(t: &Table, e: &v1::TableEntry) -> Result<(Box<[KeyMatch]>, i32), Fault> {
+    let given = e.r#match.iter().map(|m| (m.field_id, Match::from(m)));
+    Ok((key(t, given, e.priority)?, e.priority))
+}
+
+/// Arguments of an action by the parameter's id.
+pub(super) fn params(given: &v1::Action) -> impl Iterator<Item = (u32, &[u8])> {
+    given.params.iter().map(|p| (p.param_id, &p.value[..]))
+}
+
 /// The table of an entry.
 pub(crate) fn table_of(schema: &Schema, id: u32) -> Result<&Table, Fault> {
     schema.tables.get(&id).ok_or_else(|| unknown("table", id))
-}
-
-fn field_fault(t: &Table, f: &Field, what: impl std::fmt::Display) -> Fault {
-    fault!(InvalidArgument, "table `{}`, key `{}`: {what}", t.name, f.name)
-}
-
-/// A value of a field.
-fn value(t: &Table, f: &Field, bytes: &[u8], what: &str) -> Result<Bits, Fault> {
-    f.sdn.read(bytes, f.width).map_err(|e| {
-        Fault::new(e.code(), format!("table `{}`, key `{}`: the {what} {e}", t.name, f.name))
-    })
-}
-
-fn pattern(t: &Table, f: &Field, m: &v1::FieldMatch) -> Result<Pattern, Fault> {
-    let wrong = |given: &str| {
-        field_fault(t, f, format!("it is {}, and the match is {given}", f.kind.word()))
-    };
-    let pattern = match (m.field_match_type.as_ref(), f.kind) {
-        (None, _) => return Err(field_fault(t, f, "the match is empty")),
-        (Some(F::Other(_)), _) => return Err(wrong("of another kind")),
-        (Some(F::Exact(m)), MatchKind::Exact) => Pattern::Exact(value(t, f, &m.value, "value")?),
-        (Some(F::Exact(_)), _) => return Err(wrong("exact")),
-        (Some(F::Optional(m)), MatchKind::Optional) => {
-            Pattern::Exact(value(t, f, &m.value, "value")?)
-        }
-        (Some(F::Optional(_)), _) => return Err(wrong("optional")),
-        (Some(F::Ternary(m)), MatchKind::Ternary) => {
-            let v = value(t, f, &m.value, "value")?;
-            let mask = value(t, f, &m.mask, "mask")?;
-            //= p4runtime-1.5.0 §9.1: a field that matches all is left out, and masked bits are zero.
-            if mask.is_zero() {
-                return Err(field_fault(
-                    t,
-                    f,
-                    "the mask is zero; leave the field out to match all",
-                ));
-            }
-            if v.and(&mask) != v {
-                return Err(field_fault(t, f, "the value has bits that the mask leaves out"));
-            }
-            Pattern::Masked(v, mask)
-        }
-        (Some(F::Ternary(_)), _) => return Err(wrong("ternary")),
-        (Some(F::Lpm(m)), MatchKind::Lpm) => {
-            let v = value(t, f, &m.value, "value")?;
-            let len = u32::try_from(m.prefix_len).ok().filter(|len| *len <= f.width);
-            let len = len.ok_or_else(|| {
-                field_fault(
-                    t,
-                    f,
-                    format!("prefix length {}; it has {} bits", m.prefix_len, f.width),
-                )
-            })?;
-            if len == 0 {
-                let what = "the prefix length is zero; leave the field out to match all";
-                return Err(field_fault(t, f, what));
-            }
-            if v.and(&Bits::prefix_mask(len, f.width)) != v {
-                return Err(field_fault(t, f, "the value has bits below its prefix"));
-            }
-            Pattern::Prefix(v, len)
-        }
-        (Some(F::Lpm(_)), _) => return Err(wrong("lpm")),
-        (Some(F::Range(m)), MatchKind::Range) => {
-            let low = value(t, f, &m.low, "low end")?;
-            let high = value(t, f, &m.high, "high end")?;
-            if low.compare(&high).is_gt() {
-                return Err(field_fault(t, f, "the range's low end is above its high end"));
-            }
-            if low.is_zero() && high.is_ones() {
-                let what = "the range is all values; leave the field out to match all";
-                return Err(field_fault(t, f, what));
-            }
-            Pattern::Range(low, high)
-        }
-        (Some(F::Range(_)), _) => return Err(wrong("range")),
-    };
-    Ok(normal(pattern, f.kind))
-}
-
-/// The key of an entry as the program has it.
-fn key(t: &Table, e: &v1::TableEntry) -> Result<(Box<[KeyMatch]>, i32), Fault> {
-    let mut matches: Vec<KeyMatch> = Vec::with_capacity(e.r#match.len());
-    for m in &e.r#match {
-        let Some(f) = t.fields.iter().find(|f| f.id == m.field_id) else {
-            return Err(fault!(
-                InvalidArgument,
-                "table `{}`: no key field has the id {}; there are {}",
-                t.name,
-                m.field_id,
-                list(t.fields.iter().map(|f| format!("{} ({})", f.id, f.name)))
-            ));
-        };
-        if matches.iter().any(|other| other.key == f.key) {
-            return Err(field_fault(t, f, "it is given twice"));
-        }
-        matches.push(KeyMatch { key: f.key, pattern: pattern(t, f, m)? });
-    }
-    matches.sort_by_key(|m| m.key);
-    let given = |f: &&Field| !matches.iter().any(|m| m.key == f.key);
-    if let Some(f) = t.fields.iter().filter(|f| f.kind == MatchKind::Exact).find(given) {
-        return Err(field_fault(t, f, "it is exact and needs a value"));
-    }
-    match (t.prioritised, e.priority) {
-        (true, p) if p <= 0 => Err(fault!(
-            InvalidArgument,
-            "table `{}`: priority {p}; its keys need a priority above 0",
-            t.name
-        )),
-        (false, p) if p != 0 => Err(fault!(
-            InvalidArgument,
-            "table `{}`: priority {p}; its keys have no priority: 0 is right",
-            t.name
-        )),
-        (_, p) => Ok((matches.into(), p)),
-    }
-}
-
-fn list(all: impl Iterator<Item = String>) -> String {
-    let mut out = String::new();
-    for (i, one) in all.enumerate() {
-        if i == 16 {
-            out.push_str(", ...");
-            break;
-        }
-        if i > 0 {
-            out.push_str(", ");
-        }
-        out.push_str(&one);
-    }
-    if out.is_empty() { "none".to_owned() } else { out }
-}
-
-/// Values for an action's parameters, in the program's order.
-pub(super) fn args(
-    at: std::fmt::Arguments<'_>,
-    action: &Action,
-    given: &v1::Action,
-) -> Result<Vec<Bits>, Fault> {
-    let mut values: Vec<Option<Bits>> = vec![None; action.params.len()];
-    for p in &given.params {
-        let Some(n) = action.params.iter().position(|q| q.id == p.param_id) else {
-            return Err(fault!(
-                InvalidArgument,
-                "{at}, action `{}`: no parameter has the id {}; there are {}",
-                action.name,
-                p.param_id,
-                list(action.params.iter().map(|p| format!("{} ({})", p.id, p.name)))
-            ));
-        };
-        let param = &action.params[n];
-        let named = || format!("{at}, action `{}`, parameter `{}`", action.name, param.name);
-        if values[n].is_some() {
-            return Err(fault!(InvalidArgument, "{}: it is given twice", named()));
-        }
-        let value = param.sdn.read(&p.value, param.width);
-        let value =
-            value.map_err(|e| Fault::new(e.code(), format!("{}: the value {e}", named())))?;
-        values[n] = Some(value);
-    }
-    let missing = values.iter().position(Option::is_none);
-    if let Some(n) = missing {
-        return Err(fault!(
-            InvalidArgument,
-            "{at}, action `{}`: the parameter `{}` has no value",
-            action.name,
-            action.params[n].name
-        ));
-    }
-    let values: Vec<Bits> = values.into_iter().flatten().collect();
-    if let Some(r) = &action.restriction {
-        let call = Given { patterns: Vec::new(), args: &values, priority: 0 };
-        if let Some(clause) = r.violated(&call) {
-            return Err(fault!(
-                InvalidArgument,
-                "{at}, action `{}`: its arguments violate @action_restriction: {clause}",
-                action.name
-            ));
-        }
-    }
-    Ok(values)
 }
 
 /// What the program has itself keeps to what tables and actions ask for, and refers to what is there.
@@ -328,8 +160,8 @@ fn call(
             action.name
         ));
     }
-    let args = args(format_args!("table `{}`", t.name), action, given)?;
-    Ok(ActionCall::with(used.action, args))
+    let args = args(format_args!("table `{}`", t.name), action, params(given))?;
+    Ok(ActionCall { action: used.action, args })
 }
 
 /// A member that an action set makes.
@@ -446,15 +278,23 @@ fn does(
     }
 }
 
+/// What an entry refers to.
+fn refers_of(does: &Does) -> Option<Refers> {
+    match does {
+        Does::Refers(refers) => Some(*refers),
+        Does::Action(_) => None,
+    }
+}
+
 /// An action set was made for an entry that is refused.
-fn unmake(w: &mut Writing<'_>, t: &Table, does: &Does) {
-    let Does::Refers(refers @ Refers::Group(group)) = does else { return };
-    if !Control::is_own_group(*refers) {
+fn unmake(w: &mut Writing<'_>, t: &Table, refers: Option<Refers>) {
+    let Some(refers @ Refers::Group(group)) = refers else { return };
+    if !Control::is_own_group(refers) {
         return;
     }
     let name = t.profile.and_then(|id| w.schema.profiles.get(&id)).map(|p| p.name.clone());
     let Some(name) = name else { return };
-    match w.control.own_group_gone(&name, *group) {
+    match w.control.own_group_gone(&name, group) {
         Ok(updates) => w.take(updates),
         Err(error) => tracing::error!(%error, "an action set is left behind"),
     }
@@ -462,7 +302,7 @@ fn unmake(w: &mut Writing<'_>, t: &Table, does: &Does) {
 
 pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::TableEntry) -> Result<(), Fault> {
     let t = table_of(w.schema, e.table_id)?;
-    w.allowed(t.id, &format!("table `{}`", t.name))?;
+    w.allowed(t.id, format_args!("table `{}`", t.name))?;
     if e.is_default_action {
         return write_default(w, kind, t, e);
     }
@@ -480,7 +320,7 @@ pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::TableEntry) -> Resu
             t.name
         ));
     }
-    let (matches, priority) = key(t, e)?;
+    let (matches, priority) = key_of(t, e)?;
     if kind == Type::Delete {
         let id = find(w.control, t, &matches, priority)?.id;
         let updates = w.control.remove(t.table, id)?;
@@ -513,8 +353,9 @@ pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::TableEntry) -> Resu
                     ));
                 }
             };
-            let done = w.control.entry_set(t.table, id, does.clone(), idle_ns);
-            let updates = done.inspect_err(|_| unmake(w, t, &does))?;
+            let refers = refers_of(&does);
+            let done = w.control.entry_set(t.table, id, does, idle_ns);
+            let updates = done.inspect_err(|_| unmake(w, t, refers))?;
             w.take(updates);
             id
         }
@@ -531,10 +372,9 @@ pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::TableEntry) -> Resu
                 fault!(InvalidArgument, "table `{}`: the action is missing", t.name)
             })?;
             let does = does(w, t, action, false)?;
-            let done = w.control.entry_insert(t.table, matches, priority, does.clone(), idle_ns);
-            let (id, updates) = done.inspect_err(|_| unmake(w, t, &does))?;
-            w.take(updates);
-            id
+            let (refers, out) = (refers_of(&does), &mut w.updates);
+            let done = w.control.entry_insert(t.table, matches, priority, does, idle_ns, out);
+            done.inspect_err(|_| unmake(w, t, refers))?
         }
     };
     #[allow(deprecated, reason = "old clients keep their word there")]
@@ -622,8 +462,9 @@ fn write_default(
         None => w.control.default_reset(t.table)?,
         Some(action) => {
             let does = does(w, t, action, true)?;
-            let done = w.control.default_set(t.table, does.clone());
-            done.inspect_err(|_| unmake(w, t, &does))?
+            let refers = refers_of(&does);
+            let done = w.control.default_set(t.table, does);
+            done.inspect_err(|_| unmake(w, t, refers))?
         }
     };
     w.take(updates);
@@ -668,7 +509,7 @@ pub(super) fn named<'s>(
         without_key(t, e)?;
         return Ok((t, Owner::Default));
     }
-    let (matches, priority) = key(t, e)?;
+    let (matches, priority) = key_of(t, e)?;
     Ok((t, Owner::Entry(find(control, t, &matches, priority)?.id)))
 }
 
@@ -821,7 +662,7 @@ pub(super) fn read(r: &mut Reading<'_>, e: &v1::TableEntry) -> Result<(), Fault>
             continue;
         }
         if !e.r#match.is_empty() {
-            let (matches, priority) = key(t, e)?;
+            let (matches, priority) = key_of(t, e)?;
             if let Some(entry) = r.control.entry_find(t.table, &matches, priority).cloned() {
                 let told = told_in_full(r, t, &entry, e);
                 r.tell(v1::entity::Entity::TableEntry(told));
@@ -884,7 +725,7 @@ pub(crate) fn found(
     e: &v1::TableEntry,
 ) -> Option<Option<Arc<Entry>>> {
     let t = schema.tables.get(&e.table_id)?;
-    let (matches, priority) = key(t, e).ok()?;
+    let (matches, priority) = key_of(t, e).ok()?;
     Some(control.entry_find(t.table, &matches, priority).cloned())
 }
 

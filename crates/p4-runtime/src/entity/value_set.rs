@@ -65,7 +65,7 @@ fn member(of: &ValueSet, given: &v1::ValueSetMember) -> Result<Select, Fault> {
 pub(super) fn write(w: &mut Writing<'_>, kind: Type, e: &v1::ValueSetEntry) -> Result<(), Fault> {
     let of = w.schema.value_sets.get(&e.value_set_id);
     let of = of.ok_or_else(|| unknown("value set", e.value_set_id))?;
-    w.allowed(e.value_set_id, &format!("value set `{}`", of.name))?;
+    w.allowed(e.value_set_id, format_args!("value set `{}`", of.name))?;
     only_modify(kind, "a value set")?;
     if e.members.len() > of.size as usize {
         return Err(fault!(

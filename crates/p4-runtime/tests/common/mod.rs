@@ -112,7 +112,8 @@ impl Bed {
 
     /// The code and text that an update is refused with.
     pub fn refused(&self, request: &v1::WriteRequest) -> (i32, String) {
-        let status = self.device.write(request).unwrap_err();
+        let bytes = prost::Message::encode_to_vec(request);
+        let status = self.device.write_encoded(&bytes).unwrap_err();
         let told: p4_runtime::proto::rpc::Status =
             prost::Message::decode(status.details()).unwrap();
         let wrong = told.details.iter().map(|d| {
@@ -123,7 +124,8 @@ impl Bed {
     }
 
     pub fn done(&self, request: &v1::WriteRequest) {
-        self.device.write(request).map_err(|e| e.message().to_owned()).unwrap();
+        let bytes = prost::Message::encode_to_vec(request);
+        self.device.write_encoded(&bytes).map_err(|e| e.message().to_owned()).unwrap();
     }
 }
 

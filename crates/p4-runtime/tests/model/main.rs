@@ -146,7 +146,11 @@ impl Run {
     fn write(&mut self, who: usize) {
         let mut request = self.random.batch(&self.ids, &self.world);
         request.election_id = Some(id_of(&self.clients[who]));
-        let done = self.bed.device.write(&request);
+        // As a message, and as it comes over a connection.
+        let done = match self.counts.writes % 2 {
+            0 => self.bed.device.write(&request),
+            _ => self.bed.device.write_encoded(&request.encode_to_vec()),
+        };
         self.counts.writes += 1;
         if self.primary != Some(who) {
             assert_eq!(done.unwrap_err().code(), tonic::Code::PermissionDenied);
@@ -284,6 +288,12 @@ impl Run {
     }
 }
 
+/// What the switch has is what the program's control has.
+fn follows(bed: &Bed) {
+    let control = ir::text::print_pipeline(&bed.host.lock().unwrap().control().pipeline);
+    assert_eq!(bed.switch.with_pipeline(ir::text::print_pipeline), control);
+}
+
 fn number(name: &str, else_: u64) -> u64 {
     std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(else_)
 }
@@ -292,7 +302,10 @@ fn number(name: &str, else_: u64) -> u64 {
 fn three_clients_and_the_model_agree() {
     let count = number("P4RUNTIME_MODEL", 10_000);
     let mut run = setup(number("P4RUNTIME_SEED", 0x2545_f491_4f6c_dd1d).max(1));
-    for _ in 0..count {
+    for n in 0..count {
+        if n % 2000 == 0 {
+            follows(&run.bed);
+        }
         let who = run.random.below(3) as usize;
         // Without a primary little would happen.
         let lonely = run.primary.is_none() && run.random.below(3) > 0;
@@ -309,6 +322,7 @@ fn three_clients_and_the_model_agree() {
         }
         run.check_streams();
     }
+    follows(&run.bed);
     eprintln!("{count} operations: {:?}", run.counts);
     let c = &run.counts;
     assert!(c.taken > count / 4 && c.entities > count && c.elections > 0 && c.pushes > 0);

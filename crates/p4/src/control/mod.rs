@@ -41,8 +41,8 @@ use hashbrown::{HashMap, HashSet};
 use indirect::{Multicast, Profiles};
 use ir::program::MatchKind;
 use ir::{
-    ActionCall, Bits, CounterId, Entry, EntryId, KeyMatch, MeterId, Pattern, Pipeline, TableId,
-    Update,
+    ActionCall, Bits, CounterId, Entry, EntryId, IdMap, KeyMatch, MeterId, Pattern, Pipeline,
+    TableId, Update,
 };
 use refused::no;
 use std::collections::{BTreeMap, HashSet as StdHashSet};
@@ -60,18 +60,18 @@ pub type Written = (Option<String>, String);
 struct Handles {
     next: u32,
     by_handle: BTreeMap<u32, EntryId>,
-    of_entry: HashMap<EntryId, u32>,
+    of_entry: IdMap<u32>,
 }
 
 impl Handles {
     fn insert(&mut self, entry: EntryId) {
         self.by_handle.insert(self.next, entry);
-        self.of_entry.insert(entry, self.next);
+        self.of_entry.insert(entry.0, self.next);
         self.next += 1;
     }
 
     fn remove(&mut self, entry: EntryId) {
-        if let Some(handle) = self.of_entry.remove(&entry) {
+        if let Some(handle) = self.of_entry.remove(entry.0) {
             self.by_handle.remove(&handle);
         }
     }
@@ -268,17 +268,15 @@ impl Control {
         }
     }
 
-    fn with_meter(&self, table: TableId, mut call: ActionCall, meter: MeterId) -> ActionCall {
-        let t = self.named(table);
-        call.args.extend(t.and_then(|t| Self::meter_arg(t, call.action, meter)));
+    fn with_meter(t: &TableName, mut call: ActionCall, meter: MeterId) -> ActionCall {
+        call.args.extend(Self::meter_arg(t, call.action, meter));
         call
     }
 
     /// What a table's default action calls for this: it has the default's meter, and is counted.
-    fn as_default(&self, table: TableId, call: ActionCall) -> ActionCall {
-        let call = self.with_meter(table, call, default_meter_of(table));
-        let action = self.named(table).map_or(call.action, |t| t.as_default(call.action));
-        ActionCall { action, ..call }
+    fn as_default(t: &TableName, call: ActionCall) -> ActionCall {
+        let call = Self::with_meter(t, call, default_meter_of(t.id));
+        ActionCall { action: t.as_default(call.action), ..call }
     }
 
     /// A table's default action, as whoever set it called it.
@@ -400,7 +398,10 @@ impl Control {
         Self::has_keys(t)?;
         let (table, matches) = (t.id, Self::matches(t, keys)?);
         let action = Self::call(t, action, args)?;
-        self.entry_insert(table, matches, priority, Does::Action(action), 0)
+        let mut updates = Vec::new();
+        let does = Does::Action(action);
+        let id = self.entry_insert(table, matches, priority, does, 0, &mut updates)?;
+        Ok((id, updates))
     }
 
     /// Gives an entry another action.
@@ -474,7 +475,7 @@ impl Control {
 
     /// The handle of an entry.
     pub fn handle(&self, table: TableId, entry: EntryId) -> Option<u32> {
-        self.handles.get(&table)?.of_entry.get(&entry).copied()
+        self.handles.get(&table)?.of_entry.get(entry.0).copied()
     }
 
     /// The entries of a table in the order of their handles.

@@ -310,7 +310,7 @@ impl Control {
             None => Vec::new(),
         };
         let key = Self::session_key(session, width);
-        updates.extend(self.entry_insert(id, key, 0, Does::Action(call), 0)?.1);
+        self.entry_insert(id, key, 0, Does::Action(call), 0, &mut updates)?;
         Ok(updates)
     }
 

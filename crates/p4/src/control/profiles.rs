@@ -164,9 +164,9 @@ impl Control {
             let t = self.named(table).ok_or_else(|| no!(Internal, "the table is gone"))?;
             let call = self.indirect_call(t, refers)?;
             updates.push(match entry {
-                None => Update::SetDefault(table, self.as_default(table, call)),
+                None => Update::SetDefault(table, Self::as_default(t, call)),
                 Some(id) => {
-                    let action = self.with_meter(table, call, super::meter_of(id));
+                    let action = Self::with_meter(t, call, super::meter_of(id));
                     let old = self.pipeline.entries(table).get(id).cloned();
                     let old = old.ok_or_else(|| no!(Internal, "the entry is gone"))?;
                     Update::Modify(table, Arc::new(Entry { action, ..(*old).clone() }))
@@ -681,7 +681,10 @@ impl Control {
         let t = self.writable(table)?;
         Self::has_keys(t)?;
         let (id, matches) = (t.id, Self::matches(t, keys)?);
-        self.entry_insert(id, matches, priority, Does::Refers(refers), 0)
+        let mut updates = Vec::new();
+        let does = Does::Refers(refers);
+        let entry = self.entry_insert(id, matches, priority, does, 0, &mut updates)?;
+        Ok((entry, updates))
     }
 
     /// Sets a table's default action to a member's or group's.

@@ -147,7 +147,7 @@ impl Control {
     }
 
     fn has(&self, entry: EntryId) -> bool {
-        self.handles.values().any(|h| h.of_entry.contains_key(&entry))
+        self.handles.values().any(|h| h.of_entry.get(entry.0).is_some())
     }
 
     fn swapped(
@@ -199,7 +199,7 @@ impl Control {
         let held = before.pipeline.entries(old.id);
         let mut put: Vec<Arc<Entry>> =
             held.iter().filter(|e| !before.own.contains(&e.id)).cloned().collect();
-        let handle = |e: &Arc<Entry>| before.handles.get(&old.id)?.of_entry.get(&e.id).copied();
+        let handle = |e: &Arc<Entry>| before.handles.get(&old.id)?.of_entry.get(e.id.0).copied();
         put.sort_by_key(|e| handle(e));
         let new = self.names.tables.iter().find(|t| t.name == old.name).cloned();
         let why = match &new {
@@ -230,7 +230,7 @@ impl Control {
                 }
             };
             let done = call.and_then(|(call, refers)| {
-                let call = if refers.is_some() { self.as_default(new.id, call) } else { call };
+                let call = if refers.is_some() { Self::as_default(&new, call) } else { call };
                 let done = self.commit(vec![Update::SetDefault(new.id, call)])?;
                 refers.iter().for_each(|r| self.note_carried(new.id, None, *r));
                 Ok(done)
@@ -253,7 +253,7 @@ impl Control {
             };
             let done = call.and_then(|(call, refers)| {
                 let action = match refers {
-                    Some(_) => self.with_meter(new.id, call, meter_of(e.id)),
+                    Some(_) => Self::with_meter(&new, call, meter_of(e.id)),
                     None => call,
                 };
                 let idle_timeout_ns = if new.timeouts { e.idle_timeout_ns } else { 0 };

@@ -54,14 +54,9 @@ pub fn normal(pattern: Pattern, kind: MatchKind) -> Pattern {
 
 impl Control {
     /// What a default action or an entry (`id`) of a table calls.
-    fn calls(
-        &self,
-        t: &TableName,
-        does: &Does,
-        id: Option<EntryId>,
-    ) -> Result<ActionCall, Refused> {
+    fn calls(&self, t: &TableName, does: Does, id: Option<EntryId>) -> Result<ActionCall, Refused> {
         let call = match does {
-            Does::Refers(refers) => self.indirect_call(t, *refers)?,
+            Does::Refers(refers) => self.indirect_call(t, refers)?,
             Does::Action(call) => {
                 let a = Self::action_of(t, call.action);
                 let a = a.ok_or_else(|| no!(Invalid, "`{}` has no such action", t.name))?;
@@ -81,12 +76,12 @@ impl Control {
                         t.name
                     ));
                 }
-                call.clone()
+                call
             }
         };
         Ok(match id {
-            Some(id) => self.with_meter(t.id, call, meter_of(id)),
-            None => self.as_default(t.id, call),
+            Some(id) => Self::with_meter(t, call, meter_of(id)),
+            None => Self::as_default(t, call),
         })
     }
 
@@ -94,7 +89,8 @@ impl Control {
         self.named(table).ok_or_else(|| no!(NotFound, "there is no {table}"))
     }
 
-    /// Adds an entry with patterns as [`normal`] makes them; its id, too. Higher priorities win.
+    /// Adds an entry with patterns as [`normal`] makes them. Higher priorities win. What the switch is to be told goes
+    /// behind `updates`.
     pub fn entry_insert(
         &mut self,
         table: TableId,
@@ -102,21 +98,24 @@ impl Control {
         priority: i32,
         does: Does,
         idle_ns: u64,
-    ) -> Result<(EntryId, Vec<Update>), Refused> {
+        updates: &mut Vec<Update>,
+    ) -> Result<EntryId, Refused> {
         if self.guard.is_some() {
             let (key, own) = (matches.clone(), does.clone());
             let change = Change::Insert { table, matches: &key, does: &own };
-            return self
-                .guarded(&change, |c| c.entry_insert(table, matches, priority, does, idle_ns));
+            return self.guarded(&change, |c| {
+                c.entry_insert(table, matches, priority, does, idle_ns, updates)
+            });
         }
         let t = self.table_of(table)?;
         Self::may_change(t)?;
         Self::has_keys(t)?;
         Self::may_time_out(t, idle_ns)?;
         let id = EntryId(self.id()?);
-        let t = self.table_of(table)?;
-        let done = self.calls(t, &does, Some(id)).and_then(|action| {
-            let entry = Entry {
+        let refers = refers_of(&does);
+        let done = self.table_of(table).and_then(|t| self.calls(t, does, Some(id)));
+        let done = done.and_then(|action| {
+            let entry = Arc::new(Entry {
                 id,
                 priority,
                 matches,
@@ -124,17 +123,21 @@ impl Control {
                 cookie: 0,
                 idle_timeout_ns: idle_ns,
                 hard_timeout_ns: 0,
-            };
-            let entry = Arc::new(entry);
-            let update = vec![Update::Insert(table, entry.clone())];
-            let done = self.pipeline.transact(&update);
-            done.map(|_| update).map_err(|(_, e)| self.not_inserted(table, &entry, e))
+            });
+            match self.pipeline.insert(table, &entry) {
+                Ok(_) => Ok(entry),
+                Err(e) => Err(self.not_inserted(table, &entry, e)),
+            }
         });
         match done {
-            Ok(updates) => {
+            Ok(entry) => {
+                updates.push(Update::Insert(table, entry));
                 self.handles.entry(table).or_default().insert(id);
-                self.refer(table, Some(id), &does)?;
-                Ok((id, updates))
+                if refers.is_some() {
+                    // It is new, so that it has referred to nothing.
+                    self.refer(table, Some(id), refers)?;
+                }
+                Ok(id)
             }
             Err(e) => {
                 self.retired.push(id.0);
@@ -162,15 +165,15 @@ impl Control {
         &mut self,
         table: TableId,
         entry: Option<EntryId>,
-        does: &Does,
+        to: Option<Refers>,
     ) -> Result<Vec<Update>, Refused> {
-        if self.refers(table, entry) == refers_of(does) {
+        if self.refers(table, entry) == to {
             return Ok(Vec::new());
         }
         let updates = self.forget_referred(table, entry)?;
-        if let Does::Refers(refers) = does {
+        if let Some(refers) = to {
             let profile = self.profile_name(table)?;
-            self.profiles.refer(table, entry, &profile, *refers);
+            self.profiles.refer(table, entry, &profile, refers);
         }
         Ok(updates)
     }
@@ -191,11 +194,12 @@ impl Control {
         let t = self.table_of(table)?;
         Self::may_change(t)?;
         Self::may_time_out(t, idle_ns)?;
-        let action = self.calls(t, &does, Some(entry))?;
+        let refers = refers_of(&does);
+        let action = self.calls(t, does, Some(entry))?;
         let old = self.held(table, entry)?;
         let new = Arc::new(Entry { action, idle_timeout_ns: idle_ns, ..(*old).clone() });
         let mut updates = self.commit(vec![Update::Modify(table, new)])?;
-        updates.extend(self.refer(table, Some(entry), &does)?);
+        updates.extend(self.refer(table, Some(entry), refers)?);
         Ok(updates)
     }
 
@@ -216,9 +220,10 @@ impl Control {
             let change = Change::Default { table, does: Some(&own) };
             return self.guarded(&change, |c| c.default_set(table, does));
         }
-        let call = self.calls(self.table_of(table)?, &does, None)?;
+        let refers = refers_of(&does);
+        let call = self.calls(self.table_of(table)?, does, None)?;
         let mut updates = self.commit(vec![Update::SetDefault(table, call)])?;
-        updates.extend(self.refer(table, None, &does)?);
+        updates.extend(self.refer(table, None, refers)?);
         Ok(updates)
     }
 
