@@ -208,7 +208,7 @@ fn group_action(schema: &Schema, t: &Table, given: &v1::Action) -> Result<Member
             list(known.map(|id| format!("{id} ({})", name(id))))
         ));
     };
-    let args = args(format_args!("table `{}`, group_action", t.name), action, given)?;
+    let args = args(format_args!("table `{}`, group_action", t.name), action, params(given))?;
     Ok(Member { action: action.name.clone(), args })
 }
 
