@@ -33,6 +33,7 @@ mod switch;
 mod timings;
 pub mod trace;
 mod traffic;
+mod wait;
 pub mod watch;
 mod workers;
 

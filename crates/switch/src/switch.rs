@@ -22,6 +22,7 @@ use crate::slot::{PortEvent, Slot};
 use crate::start::StartError;
 use crate::timings::Timings;
 use crate::traffic::Traffic;
+use crate::wait::wait_until;
 use crate::workers::Workers;
 use datapath::capture::{self, Captured, Filter};
 use datapath::compiled::{self, JitEngine};
@@ -308,24 +309,6 @@ impl Inner {
                 }
                 !free
             });
-        }
-    }
-}
-
-/// Looks so often before it yields to who may be waited for.
-const SPINS: u32 = 200;
-/// From then on it sleeps, which takes five times as long as asked for: the kernel's timers are that coarse.
-const YIELDS: u32 = SPINS + 100;
-
-/// Waits for something that takes a worker a burst, or the time to wake up.
-fn wait_until(done: impl Fn() -> bool) {
-    let mut rounds = 0u32;
-    while !done() {
-        rounds = rounds.saturating_add(1);
-        match rounds {
-            0..SPINS => std::hint::spin_loop(),
-            SPINS..YIELDS => std::thread::yield_now(),
-            _ => std::thread::sleep(Duration::from_micros(10)),
         }
     }
 }
