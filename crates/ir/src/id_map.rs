@@ -5,7 +5,7 @@
 //!
 //! Invariants: an id below [`NEAR_MIN`], or below [`NEAR_EACH`] for each that is held, is near; the array is as long as a
 //! multiple of a page, so a page is either near or far.
-//! Cost: a look-up, one load, or one hash; memory, four slots for each value at worst, and sixteen where ids lie apart.
+//! Cost: a look-up, one load, or one hash; memory, sixteen slots for each value at worst. Room is given back as values go.
 //! Checked by: the test below, against a map; `tests/model.rs` of whoever uses it.
 
 use hashbrown::HashMap;
@@ -16,6 +16,8 @@ const PAGE: usize = 16;
 const NEAR_MIN: usize = 1 << 10;
 /// So do ids below so many for each that is held.
 const NEAR_EACH: usize = 4;
+/// Room for so many ids for each that is held is given back.
+const ROOM_EACH: usize = 16;
 
 /// Values by id.
 #[derive(Clone, Debug)]
@@ -122,8 +124,26 @@ impl<T> IdMap<T> {
         if self.len == 0 {
             // What many ids needed is not kept.
             *self = IdMap::default();
+        } else if self.near.len() > NEAR_MIN && self.near.len() > ROOM_EACH * self.len {
+            self.narrow();
         }
         Some(held)
+    }
+
+    /// Gives the room back that many ids needed. Those that are left and too high to be near are far from now on.
+    #[cold]
+    fn narrow(&mut self) {
+        let ids = NEAR_MIN.max((NEAR_EACH * (self.len + 1)).next_power_of_two());
+        let above = self.near.drain(ids.min(self.near.len())..).enumerate();
+        for (at, value) in above.filter_map(|(at, value)| Some((ids + at, value?))) {
+            let (page, at) = place(at as u32);
+            let page = self.far.entry(page).or_insert_with(|| Box::new([const { None }; PAGE]));
+            page[at] = Some(value);
+        }
+        self.near.shrink_to_fit();
+        if self.far.is_empty() {
+            self.far = HashMap::new();
+        }
     }
 
     /// All values, in no order.
@@ -174,6 +194,7 @@ mod tests {
         for (id, value) in plain {
             assert_eq!(map.get(id), Some(&value));
             assert_eq!((map.remove(id), map.remove(id)), (Some(value), None));
+            assert!(map.near.len() <= NEAR_MIN.max(ROOM_EACH * map.len()), "{}", map.near.len());
         }
         assert!(map.is_empty() && map.near.is_empty() && map.far.is_empty());
     }
