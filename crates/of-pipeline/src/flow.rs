@@ -2,8 +2,8 @@
 
 use ir::ActionId;
 use openflow::{
-    Action, FinTimeout, FlowMod, FlowModFlags, GroupId, Instruction, Instructions, Match, PortNo,
-    Uncounted,
+    Action, Age, FinTimeout, FlowMod, FlowModFlags, FlowStats, GroupId, Instruction, Instructions,
+    Match, PortNo, TableId, Uncounted,
 };
 
 /// Nanoseconds of a timeout in seconds.
@@ -80,6 +80,25 @@ impl Flow {
             {
                 actions.shrink_to_fit();
             }
+        }
+    }
+
+    /// As statistics show it, without its age and counters.
+    pub fn stats(&self, table_id: TableId) -> FlowStats {
+        FlowStats {
+            table_id,
+            age: Age::default(),
+            priority: self.priority,
+            idle_timeout: self.idle_timeout,
+            hard_timeout: self.hard_timeout,
+            flags: self.flags,
+            importance: self.importance,
+            cookie: self.cookie,
+            packet_count: 0,
+            byte_count: 0,
+            uncounted: self.uncounted,
+            matching: self.matching.clone(),
+            instructions: self.instructions.clone(),
         }
     }
 

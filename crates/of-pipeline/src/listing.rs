@@ -284,19 +284,6 @@ impl Agent {
 
 fn stats(table_id: TableId, count: CounterValue, flow: &Flow, now_ns: u64) -> FlowStats {
     let (packet_count, byte_count) = told(flow.flags, count.packets, count.bytes);
-    FlowStats {
-        table_id,
-        age: age(flow.created_ns, now_ns),
-        priority: flow.priority,
-        idle_timeout: flow.idle_timeout,
-        hard_timeout: flow.hard_timeout,
-        flags: flow.flags,
-        importance: flow.importance,
-        cookie: flow.cookie,
-        packet_count,
-        byte_count,
-        uncounted: flow.uncounted,
-        matching: flow.matching.clone(),
-        instructions: flow.instructions.clone(),
-    }
+    let age = age(flow.created_ns, now_ns);
+    FlowStats { age, packet_count, byte_count, ..flow.stats(table_id) }
 }

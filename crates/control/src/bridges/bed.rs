@@ -2,6 +2,8 @@
 
 use super::{Bridges, Defaults, PortConfig};
 use crate::program::tables;
+use crate::protocol::Reply;
+use crate::verb::{At, Verb};
 use port::kind::Environment;
 use port::memory::{self, Handle};
 use std::time::{Duration, Instant};
@@ -46,6 +48,15 @@ pub(crate) fn flow(bridges: &Bridges, bridge: &str, text: &str) {
     let openflow = bridge.openflow().unwrap();
     tables::tell(&mut openflow.agent(), tables::Told::Flow, text, &|_| None).unwrap();
     bridge.switch().sync();
+}
+
+/// What a verb answers that is asked of the first bridge.
+pub(crate) fn ask<V: Verb>(bridges: &Bridges, question: V) -> Result<V::Answer, String> {
+    let first = bridges.first();
+    match question.answer(&At::of(bridges, first.as_ref(), false, None))? {
+        Reply::Answer(answer) => Ok(answer),
+        Reply::Stream(..) => Err("what was asked for is a stream".to_owned()),
+    }
 }
 
 /// A frame from one station to another.

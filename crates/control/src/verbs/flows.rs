@@ -5,7 +5,7 @@ use crate::sync::lock;
 use crate::verb::{At, Verb};
 use of_pipeline::flow_table::{Filter, Flow, FlowKey};
 use openflow::syntax::{self, Context};
-use openflow::{Age, FlowMod, FlowStats, PortNo, TableId, Version};
+use openflow::{FlowMod, PortNo, TableId, Version};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -178,25 +178,7 @@ impl Answer {
 fn one(key: FlowKey, flow: &Flow, counted: &CounterValue, now_ns: u64) -> One {
     let seconds = |since_ns: u64| now_ns.saturating_sub(since_ns) / 1_000_000_000;
     // The line of `dump-flows` has actions behind the match.
-    let line = syntax::print_flow(
-        &FlowStats {
-            table_id: TableId(key.table),
-            age: Age::default(),
-            priority: flow.priority,
-            idle_timeout: flow.idle_timeout,
-            hard_timeout: flow.hard_timeout,
-            flags: flow.flags,
-            importance: flow.importance,
-            cookie: flow.cookie,
-            packet_count: 0,
-            byte_count: 0,
-            uncounted: flow.uncounted,
-            matching: flow.matching.clone(),
-            instructions: flow.instructions.clone(),
-        },
-        Version::V15,
-        false,
-    );
+    let line = syntax::print_flow(&flow.stats(TableId(key.table)), Version::V15, false);
     let actions = line.split_once("actions=").map_or("", |(_, actions)| actions);
     One {
         id: key.id,
@@ -217,17 +199,9 @@ fn one(key: FlowKey, flow: &Flow, counted: &CounterValue, now_ns: u64) -> One {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bridges::bed::{LONG, bridges, flow, frame, memory};
-    use crate::bridges::{BridgeConfig, Bridges};
+    use crate::bridges::BridgeConfig;
+    use crate::bridges::bed::{LONG, ask, bridges, flow, frame, memory};
     use switch::EngineKind;
-
-    fn ask(bridges: &Bridges, question: Flows) -> Result<Answer, String> {
-        let first = bridges.first();
-        match question.answer(&At::of(bridges, first.as_ref(), false, None))? {
-            Reply::Answer(answer) => Ok(answer),
-            Reply::Stream(..) => panic!("no stream"),
-        }
-    }
 
     fn cookies(answer: &Answer) -> Vec<&str> {
         answer.flows.iter().map(|one| one.cookie.as_str()).collect()

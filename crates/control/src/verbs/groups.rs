@@ -145,7 +145,7 @@ impl Verb for Groups {
 mod tests {
     use super::*;
     use crate::bridges::BridgeConfig;
-    use crate::bridges::bed::{LONG, bridges, flow, frame, memory};
+    use crate::bridges::bed::{LONG, ask, bridges, flow, frame, memory};
     use crate::program::tables::{Told, tell};
     use switch::EngineKind;
 
@@ -165,15 +165,7 @@ mod tests {
         flow(&bridges, "br0", "actions=group:7");
         assert!(one.inject_bytes(&frame(1, 0, 0)));
         two.take_within(LONG).expect("a frame comes through");
-        let ask = |group, limit| match (Groups { group, limit }).answer(&At::of(
-            &bridges,
-            first.as_ref(),
-            false,
-            None,
-        ))? {
-            Reply::Answer(answer) => Ok(answer),
-            Reply::Stream(..) => Err("no stream".to_owned()),
-        };
+        let ask = |group, limit| ask(&bridges, Groups { group, limit });
         let all = ask(None, 1).unwrap();
         assert_eq!((all.total, all.groups.len()), (2, 1));
         let seven = &all.groups[0];

@@ -118,7 +118,7 @@ impl Verb for Meters {
 mod tests {
     use super::*;
     use crate::bridges::BridgeConfig;
-    use crate::bridges::bed::{LONG, bridges, flow, frame, memory};
+    use crate::bridges::bed::{LONG, ask, bridges, flow, frame, memory};
     use crate::program::tables::{Told, tell};
     use switch::EngineKind;
 
@@ -143,15 +143,7 @@ mod tests {
         // The first of the meter's has passed, and the one that goes by none.
         two.take_within(LONG).expect("a frame comes through");
         two.take_within(LONG).expect("a frame comes through");
-        let ask = |meter, limit| match (Meters { meter, limit }).answer(&At::of(
-            &bridges,
-            first.as_ref(),
-            false,
-            None,
-        ))? {
-            Reply::Answer(answer) => Ok(answer),
-            Reply::Stream(..) => Err("no stream".to_owned()),
-        };
+        let ask = |meter, limit| ask(&bridges, Meters { meter, limit });
         let all = ask(None, 1).unwrap();
         assert_eq!((all.total, all.meters.len()), (2, 1));
         let seven = &all.meters[0];

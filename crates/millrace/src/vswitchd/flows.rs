@@ -4,29 +4,10 @@ use control::bridges::Bridge;
 use of_pipeline::Agent;
 use of_pipeline::flow_table::Flow;
 use openflow::syntax::{print_flow, print_match};
-use openflow::{Age, FlowStats, TableId, Version};
+use openflow::{TableId, Version};
 
 /// The priority of an entry that says none, which is not shown.
 const PRIORITY_DEFAULT: u16 = 32768;
-
-/// An entry as statistics show it, without counters.
-fn stats(table: u8, flow: &Flow) -> FlowStats {
-    FlowStats {
-        table_id: TableId(table),
-        age: Age::default(),
-        priority: flow.priority,
-        idle_timeout: flow.idle_timeout,
-        hard_timeout: flow.hard_timeout,
-        flags: flow.flags,
-        importance: flow.importance,
-        cookie: flow.cookie,
-        packet_count: 0,
-        byte_count: 0,
-        uncounted: flow.uncounted,
-        matching: flow.matching.clone(),
-        instructions: flow.instructions.clone(),
-    }
-}
 
 /// What an entry matches.
 pub(super) fn matches(flow: &Flow) -> String {
@@ -35,7 +16,7 @@ pub(super) fn matches(flow: &Flow) -> String {
 
 /// What an entry does, as one text.
 pub(super) fn actions(table: u8, flow: &Flow) -> String {
-    let line = print_flow(&stats(table, flow), Version::V15, false);
+    let line = print_flow(&flow.stats(TableId(table)), Version::V15, false);
     line.split_once("actions=").map_or(String::new(), |(_, actions)| actions.to_owned())
 }
 
