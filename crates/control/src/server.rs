@@ -53,6 +53,10 @@ pub fn run(options: Options) -> Result<(), Failure> {
     let begun = controllers::begin(&config, &workers)?;
     let bridges =
         Bridges::with_environment(workers, ports.environment().clone(), config.defaults());
+    // What is wrong with the address is told while another process still has the ports.
+    let bind = if config.take_over.is_some() { Bind::WhenFree } else { Bind::Now };
+    let tls = |address| start::tls_for_readers(&config, address);
+    let metrics = metrics::serve(config.metrics, &bridges, bind, tls)?;
     let switch = begun.switch().clone();
     signals.of(&switch);
     if let Some(bound) = config.watchdog {
@@ -68,7 +72,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
     }
     let wake = signals.waker().map_err(Failure::bad)?;
     let handover = Arc::new(Handover::new(wake, ports.clone()));
-    let reload = Arc::new(Reload::new(options, &setup, bridges.clone()));
+    let reload = Arc::new(Reload::new(options, &config, &setup, bridges.clone()));
     let starting = Starting {
         reload: &reload,
         switch: &switch,
@@ -87,9 +91,6 @@ pub fn run(options: Options) -> Result<(), Failure> {
         state.begin(&switch)?;
     }
     switch.set_receiving(true);
-    let bind = if config.take_over.is_some() { Bind::WhenFree } else { Bind::Now };
-    let tls = |address| start::tls_for_readers(&config, address);
-    let metrics = metrics::serve(config.metrics, &bridges, bind, tls)?;
     let mut listeners: Vec<String> = controllers.iter().flat_map(|one| one.listening()).collect();
     listeners.extend(metrics.iter().map(|s| format!("metrics:{}", s.address())));
     listeners.extend(server.iter().map(|s| format!("ctl:{}", s.path().display())));
@@ -163,6 +164,10 @@ pub fn run_empty<T>(
     let workers = Workers::start(empty.workers, &empty.cpus).map_err(Failure::bad)?;
     workers.set_polling(empty.poll);
     let bridges = Bridges::new(workers, empty.defaults);
+    let metrics = metrics::serve(empty.metrics, &bridges, Bind::Now, |address| {
+        start::warn_of_readers(address);
+        Ok(None)
+    })?;
     let began = begin(&bridges)?;
     let served = place.open().and_then(|socket| socket.serve(None, answers(&bridges, None, None)));
     let server = match served {
@@ -173,10 +178,6 @@ pub fn run_empty<T>(
             None
         }
     };
-    let metrics = metrics::serve(empty.metrics, &bridges, Bind::Now, |address| {
-        start::warn_of_readers(address);
-        Ok(None)
-    })?;
     let mut listening: Vec<String> =
         metrics.iter().map(|server| format!("metrics:{}", server.address())).collect();
     listening.extend(server.iter().map(|server| format!("ctl:{}", server.path().display())));

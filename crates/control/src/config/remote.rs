@@ -10,7 +10,7 @@ const P4RUNTIME_PORT: u16 = 9559;
 /// The port of gNMI, by IANA.
 const GNMI_PORT: u16 = 9339;
 
-/// The port of metrics, which nobody else has in Prometheus' list of exporters' ports.
+/// The port of metrics: one of those that exporters for Prometheus use, 9100 to 9999. It is not registered.
 const METRICS_PORT: u16 = 9476;
 
 /// Where metrics are served, by `--metrics`.

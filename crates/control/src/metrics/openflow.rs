@@ -20,6 +20,10 @@ const BANDS: Family = Family::counter(
     "millrace_meter_band_packets",
     "Packets that a band of a meter took, to drop or remark them",
 );
+const LEFT_OUT: Family = Family::gauge(
+    "millrace_metrics_left_out",
+    "Groups and meters that have no series of their own, as there are too many",
+);
 const CONNECTED: Family =
     Family::gauge("millrace_controller_connected", "A controller is connected, by its role");
 
@@ -45,6 +49,13 @@ pub(super) fn tell(source: &Source<'_>, text: &mut Text) {
     for (at, family) in [FLOWS, GROUPS, METERS, STATIONS].iter().enumerate() {
         let mut family = text.family(family);
         sizes.iter().for_each(|(bridge, counts)| family.put(&[("bridge", bridge)], counts[at]));
+    }
+    let mut family = text.family(&LEFT_OUT);
+    for (bridge, [_, groups, meters, _]) in &sizes {
+        for (kind, n) in [("groups", groups), ("meters", meters)] {
+            let left_out = n.saturating_sub(SERIES_MOST);
+            family.put(&[("bridge", bridge), ("kind", kind)], left_out);
+        }
     }
     for (is_bytes, family) in [GROUP_PACKETS, GROUP_BYTES].iter().enumerate() {
         let mut family = text.family(family);

@@ -99,6 +99,7 @@ fn what_bridges_count_is_on_the_page() {
         (r#"millrace_group_bytes_total{bridge="br0",group="3"}"#, 600.0),
         (r#"millrace_meter_packets_total{bridge="br0",meter="7"}"#, 10.0),
         (r#"millrace_meter_band_packets_total{bridge="br0",meter="7",band="0"}"#, 0.0),
+        (r#"millrace_metrics_left_out{bridge="br0",kind="groups"}"#, 0.0),
         (r#"millrace_stations{bridge="br1"}"#, 1.0),
         (r#"millrace_conntrack_connections{bridge="br0"}"#, 0.0),
         (r#"millrace_table_entries{bridge="br0",table="t0"}"#, 2.0),
