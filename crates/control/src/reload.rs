@@ -8,7 +8,7 @@
 //! - With a time to confirm, all is undone unless somebody confirms in time: an operator who has cut himself off gets
 //!   his connection back.
 //! - Ports and bridges that the file does not have go, whoever added them. Entries stay: those of files are put in place at
-//!   the start, others are their controllers'.
+//!   the start, others are their controllers'. A file of entries, or a program, that has changed since is told.
 //! - A port without a number in the file keeps the one that it has.
 //!
 //! One configuration is applied at a time. Checked by: the tests below; `lab/reload`.
@@ -23,6 +23,7 @@ use crate::ports::Ports;
 use crate::sync::lock;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -45,6 +46,8 @@ pub struct Applied {
     pub file: String,
     /// What was changed, a line each: `+ port p3 of br0`.
     pub changes: Vec<String>,
+    /// What was not done: files that have changed, and that are read at the start alone.
+    pub ignored: Vec<String>,
     /// `applied`, `confirmed`, `waits for confirmation`, `rolled back`, `not confirmed: rolled back`, or why it failed.
     pub outcome: String,
 }
@@ -59,6 +62,8 @@ pub struct Plan {
     pub changes: Vec<String>,
     /// Settings that only a restart changes.
     pub restart: Vec<String>,
+    /// What would not be done: files that have changed, and that are read at the start alone.
+    pub ignored: Vec<String>,
 }
 
 #[derive(Default)]
@@ -76,6 +81,8 @@ pub(crate) struct Reload {
     options: Options,
     /// What the process has from its start on.
     process: BTreeMap<&'static str, String>,
+    /// Files that are read at the start, and a hash of what they held then.
+    read: BTreeMap<PathBuf, u64>,
     bridges: Bridges,
     state: Mutex<State>,
     decided: Condvar,
@@ -97,9 +104,31 @@ pub fn check(options: Options) -> Result<(), Failure> {
 
 impl Reload {
     /// For a process that was started with these options and became this.
-    pub(crate) fn new(options: Options, setup: &Setup, bridges: Bridges) -> Reload {
-        let (state, decided) = (Mutex::default(), Condvar::new());
-        Reload { options, process: setup.process.clone(), bridges, state, decided }
+    pub(crate) fn new(
+        options: Options,
+        config: &Config,
+        setup: &Setup,
+        bridges: Bridges,
+    ) -> Reload {
+        let entries = [&config.flows, &config.groups, &config.meters].into_iter().flatten();
+        let files = entries.chain(&config.p4).chain(&config.entries);
+        Reload {
+            options,
+            process: setup.process.clone(),
+            read: files.map(|file| (file.clone(), content(file))).collect(),
+            bridges,
+            state: Mutex::default(),
+            decided: Condvar::new(),
+        }
+    }
+
+    /// Files that hold something else than at the start, a line each.
+    fn ignored(&self) -> Vec<String> {
+        let changed = self.read.iter().filter(|(file, held)| content(file) != **held);
+        let line = |(file, _): (&PathBuf, _)| {
+            format!("{} has changed; it is read at the start alone", file.display())
+        };
+        changed.map(line).collect()
     }
 
     /// The file that is meant, if none is named the one that the process was started with.
@@ -141,6 +170,7 @@ impl Reload {
             file: file.display().to_string(),
             restart: restarts(&changes),
             changes: lines(&changes, &has),
+            ignored: self.ignored(),
         })
     }
 
@@ -172,8 +202,10 @@ impl Reload {
             time: now(),
             file: file.display().to_string(),
             changes: lines(&changes, &has),
+            ignored: self.ignored(),
             outcome: "applied".to_owned(),
         };
+        applied.ignored.iter().for_each(|line| tracing::warn!("configuration: {line}"));
         if let Err(why) = self.make(changes) {
             let undone = match self.become_again(&has) {
                 Ok(()) => "all that was changed before is undone".to_owned(),
@@ -301,6 +333,13 @@ impl State {
     }
 }
 
+/// A hash of what a file holds; of one that cannot be read, of nothing.
+fn content(file: &Path) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    std::fs::read(file).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
+}
+
 /// Settings that only a restart changes.
 fn restarts(changes: &[Change]) -> Vec<String> {
     let setting = |change: &Change| match change {
@@ -372,6 +411,7 @@ mod tests {
         write(&file, name, text);
         let options = Options { config: Some(file.clone()), ..Options::default() };
         let setup = Setup::read(options.clone()).unwrap();
+        let config = Config::new(options.clone()).unwrap();
         let bridges = bridges(1, EngineKind::default());
         for BridgeSetup { bridge, ports } in setup.bridges.clone() {
             let own = bridge.name.clone();
@@ -380,7 +420,7 @@ mod tests {
                 bridges.add_port(&own, port).unwrap();
             }
         }
-        let reload = Arc::new(Reload::new(options, &setup, bridges));
+        let reload = Arc::new(Reload::new(options, &config, &setup, bridges));
         Bed { reload, file, _folder: folder, _far: far.into() }
     }
 
@@ -443,6 +483,20 @@ mod tests {
         assert!(why.ends_with("; all that was changed before is undone"), "{why}");
         assert_eq!(ports(&bed), [("p1".to_owned(), 1), ("p2".to_owned(), 2)]);
         assert_eq!(bed.reload.history()[0].outcome, why);
+        bed.reload.bridges.stop();
+    }
+
+    #[test]
+    fn a_file_of_entries_that_has_changed_is_told() {
+        let flows = tempfile::NamedTempFile::new().unwrap();
+        fs::write(flows.path(), "actions=NORMAL\n").unwrap();
+        let text = format!("{TWO}flows = [{:?}]\n", flows.path());
+        let bed = started("reload-flows", &text);
+        assert!(bed.reload.plan(None).unwrap().ignored.is_empty());
+        fs::write(flows.path(), "actions=drop\n").unwrap();
+        let told = format!("{} has changed; it is read at the start alone", flows.path().display());
+        assert_eq!(bed.reload.plan(None).unwrap().ignored, [&*told]);
+        assert_eq!(bed.reload.apply(None, None).unwrap().ignored, [told]);
         bed.reload.bridges.stop();
     }
 

@@ -22,7 +22,7 @@ const TEXT_MAX: usize = 1024;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Event {
-    /// Its number, from 1.
+    /// Its number, from 1; 0 of what only the reader is told.
     pub number: u64,
     /// When, in UTC, as the log tells it: 2026-11-29T02:30:25.108233Z.
     pub time: String,
@@ -34,6 +34,20 @@ pub struct Event {
     pub message: String,
     /// To whom, by whom, why.
     pub fields: BTreeMap<String, String>,
+}
+
+impl Event {
+    /// Says that events came faster than they were read.
+    pub(crate) fn missed(count: u64) -> Event {
+        Event {
+            time: super::now(),
+            level: "warn".to_owned(),
+            target: module_path!().to_owned(),
+            message: "events came faster than they were read".to_owned(),
+            fields: BTreeMap::from([("missed".to_owned(), count.to_string())]),
+            number: 0,
+        }
+    }
 }
 
 #[derive(Default)]

@@ -86,6 +86,9 @@ impl Verb for ConfigQuestion {
                 for setting in &plan.restart {
                     let _ = writeln!(out, "! {setting}: changes with a restart");
                 }
+                for line in &plan.ignored {
+                    let _ = writeln!(out, "! {line}");
+                }
                 if plan.changes.is_empty() && plan.restart.is_empty() {
                     let _ = writeln!(out, "{}: nothing to change", plan.file);
                 }
@@ -93,6 +96,9 @@ impl Verb for ConfigQuestion {
             Answer::Applied(one) => {
                 for line in &one.changes {
                     let _ = writeln!(out, "{line}");
+                }
+                for line in &one.ignored {
+                    let _ = writeln!(out, "! {line}");
                 }
                 let _ = writeln!(out, "configuration {}: {}", one.number, one.outcome);
             }

@@ -84,6 +84,10 @@ impl Events {
         while !is_gone(client) {
             EVENTS.wait(seen, TICK);
             for event in EVENTS.since(seen) {
+                let missed = event.number - seen - 1;
+                if missed > 0 {
+                    client.write_all(&line(&Event::missed(missed))?)?;
+                }
                 seen = event.number;
                 if self.chooses(&event) {
                     client.write_all(&line(&event)?)?;
