@@ -23,10 +23,10 @@ use crate::ports::Ports;
 use crate::sync::lock;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use switch::Workers;
 
 /// So many configurations are remembered.
@@ -81,8 +81,8 @@ pub(crate) struct Reload {
     options: Options,
     /// What the process has from its start on.
     process: BTreeMap<&'static str, String>,
-    /// Files that are read at the start, and a hash of what they held then.
-    read: BTreeMap<PathBuf, u64>,
+    /// Files that are read at the start, as they were then.
+    read: BTreeMap<PathBuf, Option<Version>>,
     bridges: Bridges,
     state: Mutex<State>,
     decided: Condvar,
@@ -115,7 +115,7 @@ impl Reload {
         Reload {
             options,
             process: setup.process.clone(),
-            read: files.map(|file| (file.clone(), content(file))).collect(),
+            read: files.map(|file| (file.clone(), version(file))).collect(),
             bridges,
             state: Mutex::default(),
             decided: Condvar::new(),
@@ -124,7 +124,10 @@ impl Reload {
 
     /// Files that hold something else than at the start, a line each.
     fn ignored(&self) -> Vec<String> {
-        let changed = self.read.iter().filter(|(file, held)| content(file) != **held);
+        let changed = self.read.iter().filter(|(file, then)| {
+            // A pipe has no versions.
+            then.is_some() && version(file) != **then
+        });
         let line = |(file, _): (&PathBuf, _)| {
             format!("{} has changed; it is read at the start alone", file.display())
         };
@@ -333,11 +336,13 @@ impl State {
     }
 }
 
-/// A hash of what a file holds; of one that cannot be read, of nothing.
-fn content(file: &Path) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    std::fs::read(file).unwrap_or_default().hash(&mut hasher);
-    hasher.finish()
+/// Which version of a file it is: its inode, its length, and when it was written.
+type Version = (u64, u64, SystemTime);
+
+/// The version of a file that is there. It is not read: of a pipe nothing would be left.
+fn version(file: &Path) -> Option<Version> {
+    let meta = std::fs::metadata(file).ok().filter(|meta| meta.is_file())?;
+    Some((meta.ino(), meta.len(), meta.modified().ok()?))
 }
 
 /// Settings that only a restart changes.
@@ -493,10 +498,27 @@ mod tests {
         let text = format!("{TWO}flows = [{:?}]\n", flows.path());
         let bed = started("reload-flows", &text);
         assert!(bed.reload.plan(None).unwrap().ignored.is_empty());
-        fs::write(flows.path(), "actions=drop\n").unwrap();
+        fs::write(flows.path(), "actions=drop # longer\n").unwrap();
         let told = format!("{} has changed; it is read at the start alone", flows.path().display());
         assert_eq!(bed.reload.plan(None).unwrap().ignored, [&*told]);
         assert_eq!(bed.reload.apply(None, None).unwrap().ignored, [told]);
+        bed.reload.bridges.stop();
+    }
+
+    #[test]
+    fn a_pipe_of_entries_is_left_to_who_loads_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mkfifoat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        )
+        .unwrap();
+        // Whoever opened it here would wait for a writer.
+        assert_eq!(version(&pipe), None);
+        let bed = started("reload-pipe", &format!("{TWO}flows = [{pipe:?}]\n"));
+        assert!(bed.reload.plan(None).unwrap().ignored.is_empty());
         bed.reload.bridges.stop();
     }
 

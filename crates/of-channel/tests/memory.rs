@@ -80,6 +80,16 @@ fn meter(number: u32) -> MeterMod {
     }
 }
 
+/// What a cycle leaves behind: the median of the steps from each to the next.
+///
+/// A leak shows in every cycle. A buffer that doubles for the fullest moment so far does so in one,
+/// and nobody can say in which: messages and answers meet as the threads happen to run.
+fn growth(after: &[usize]) -> usize {
+    let mut steps: Vec<_> = after.windows(2).map(|two| two[1].saturating_sub(two[0])).collect();
+    steps.sort_unstable();
+    steps.get(steps.len() / 2).copied().unwrap_or_default()
+}
+
 #[test]
 fn what_is_added_has_its_price() {
     let _turn = TURN.lock().unwrap();
@@ -128,8 +138,8 @@ fn what_is_deleted_is_given_back() {
         after.push(empty);
         while bed.hosts[1].take().is_some() {}
     }
-    let grown = after[after.len() - 1].saturating_sub(after[0]);
-    assert!(grown < 256 << 10, "{grown} bytes more after the last cycle than after the first");
+    let grown = growth(&after);
+    assert!(grown < 64 << 10, "every cycle leaves {grown} bytes: {after:?}");
 }
 
 /// Controllers that come and go, one after the other, each with a request of its own.
@@ -150,6 +160,6 @@ fn who_leaves_takes_all_along() {
         println!("cycle {cycle}: {left} bytes left");
         after.push(left);
     }
-    let grown = after[after.len() - 1].saturating_sub(after[0]);
-    assert!(grown < 64 << 10, "{grown} bytes more after the last visits than after the first");
+    let grown = growth(&after);
+    assert!(grown < 16 << 10, "every round of visits leaves {grown} bytes: {after:?}");
 }
