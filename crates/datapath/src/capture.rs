@@ -10,7 +10,11 @@
 //! the interpreter, on the copies and without effect, at most [`HITS_LOOKED_FOR`] a second. A packet
 //! that a meter gave up later, or that read registers, may be taken for one that was not.
 //!
-//! Cost: without taps, one branch a burst; with one, a copy of each frame it wants.
+//! A tap may be content with a [sample](Filter::rate): whole bursts are looked at as long as its rate allows,
+//! and all others run as if nobody looked. Below the rate each frame is seen.
+//!
+//! Cost: without taps, one branch a burst; with one, a copy of each frame it wants; with one that samples, that
+//! for so many frames a second, and an addition for each burst between.
 //! Checked by: `switch`'s `tests/capture.rs`; `lab/capture`, with tcpdump.
 
 use crate::engine::{Forward, Scratch};
@@ -24,6 +28,7 @@ use smallvec::SmallVec;
 use state::counters::WorkerCounters;
 use std::cell::RefCell;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -33,6 +38,8 @@ pub const RECORDS_MAX: usize = 4096;
 pub const BYTES_MAX: usize = 16 << 20;
 /// Lookups of a frame that are reported, at most.
 const LOOKUPS_TOLD: usize = 64;
+/// A sample's rate may be exceeded by what it allows in this time.
+const OWED_NS: u64 = 100_000_000;
 /// Frames that a worker runs again for each tap on entries, a second.
 pub const HITS_LOOKED_FOR: u64 = 20_000;
 
@@ -53,6 +60,8 @@ pub struct Filter {
     pub dropped: bool,
     /// Told with the entries that they hit.
     pub hits: bool,
+    /// Each worker looks at so many frames a second, by whole bursts; at all of them if nothing is said.
+    pub rate: Option<NonZeroU32>,
     /// Bytes kept of each.
     pub snap_len: usize,
 }
@@ -137,6 +146,7 @@ pub struct Tap {
     sender: Sender<Record>,
     waiting_bytes: AtomicUsize,
     missed: AtomicU64,
+    passed: AtomicU64,
     over: AtomicBool,
 }
 
@@ -156,6 +166,7 @@ pub fn tap(filter: Filter) -> (Arc<Tap>, Captured) {
         sender,
         waiting_bytes: AtomicUsize::new(0),
         missed: AtomicU64::new(0),
+        passed: AtomicU64::new(0),
         over: AtomicBool::new(false),
     });
     (tap.clone(), Captured { tap, receiver })
@@ -172,6 +183,11 @@ impl Captured {
     /// Frames that were wanted and are not there, so far.
     pub fn missed(&self) -> u64 {
         self.tap.missed.load(Relaxed)
+    }
+
+    /// Frames that nobody looked at, so far: a sample has others.
+    pub fn passed(&self) -> u64 {
+        self.tap.passed.load(Relaxed)
     }
 
     /// From now on these entries are meant.
@@ -222,10 +238,42 @@ impl Tap {
     }
 }
 
+/// A tap, and when this worker looks for it.
+struct Armed {
+    tap: Arc<Tap>,
+    /// It looks at the burst at hand.
+    on: bool,
+    /// A sample allows the next burst then.
+    due_ns: u64,
+}
+
+impl Armed {
+    fn wants(&self, way: Way, port: u32) -> bool {
+        self.on && self.tap.wants(way, port)
+    }
+
+    /// A burst of `n` frames of a port comes.
+    fn begin(&mut self, port: u32, n: u64, now_ns: u64) {
+        let Some(rate) = self.tap.filter.rate else { return };
+        let meant = self.tap.wants(Way::In, port);
+        self.on = meant && now_ns >= self.due_ns;
+        if self.on {
+            // Frames that the rate allows and that did not come are owed for a tenth of a second, so that
+            // a burst behind a lull is seen whole.
+            let each_ns = 1_000_000_000 / u64::from(rate.get());
+            self.due_ns = self.due_ns.max(now_ns.saturating_sub(OWED_NS)) + n * each_ns;
+        } else if meant {
+            self.tap.passed.fetch_add(n, Relaxed);
+        }
+    }
+}
+
 /// A worker's taps.
 #[derive(Default)]
 pub(crate) struct Watch {
-    taps: Vec<Arc<Tap>>,
+    taps: Vec<Armed>,
+    /// One of them looks.
+    looking: bool,
     scratch: Scratch,
     /// Frames that went out: they are reported behind those that came in.
     outs: RefCell<Vec<(Arc<Tap>, Record)>>,
@@ -259,7 +307,24 @@ impl Before {
 
 impl Watch {
     pub(crate) fn add(&mut self, tap: Arc<Tap>) {
-        self.taps.push(tap);
+        let on = tap.filter.rate.is_none();
+        self.looking |= on;
+        self.taps.push(Armed { tap, on, due_ns: 0 });
+    }
+
+    /// A burst of so many frames of a port is about to run: from now on it is known who looks at it.
+    #[inline]
+    pub(crate) fn begin(&mut self, port: u32, n: usize, now_ns: u64) {
+        if !self.taps.is_empty() {
+            self.arm(port, n as u64, now_ns);
+        }
+    }
+
+    #[cold]
+    fn arm(&mut self, port: u32, n: u64, now_ns: u64) {
+        self.taps.retain(|armed| !armed.tap.over.load(Relaxed));
+        self.taps.iter_mut().for_each(|armed| armed.begin(port, n, now_ns));
+        self.looking = self.taps.iter().any(|armed| armed.on);
     }
 
     /// The frame at hand, or a copy of it for this port, is dropped.
@@ -292,7 +357,7 @@ impl Watch {
     /// Nobody looks.
     #[inline]
     pub(crate) fn is_off(&self) -> bool {
-        self.taps.is_empty()
+        !self.looking
     }
 
     /// Copies a burst that came in by a port, if somebody wants that.
@@ -302,11 +367,10 @@ impl Watch {
         from: &PortShared,
         counters: &WorkerCounters,
     ) -> Option<Before> {
-        self.taps.retain(|tap| !tap.over.load(Relaxed));
-        if !self.taps.iter().any(|tap| tap.wants(Way::In, from.number)) {
+        if !self.taps.iter().any(|armed| armed.wants(Way::In, from.number)) {
             return None;
         }
-        let hits = self.taps.iter().map(|tap| {
+        let hits = self.taps.iter().map(|Armed { tap, .. }| {
             tap.filter.table.filter(|_| !tap.filter.any_entry)?;
             let entries = tap.entries();
             let count = counted(counters, &entries);
@@ -330,10 +394,11 @@ impl Watch {
         counters: &WorkerCounters,
         now_ns: u64,
     ) {
-        for (tap, hits) in self.taps.iter().zip(&before.hits) {
-            if !tap.wants(Way::In, before.port) {
+        for (armed, hits) in self.taps.iter().zip(&before.hits) {
+            if !armed.wants(Way::In, before.port) {
                 continue;
             }
+            let tap = &armed.tap;
             let mut left = match hits {
                 Some((entries, count)) => counted(counters, entries).wrapping_sub(*count),
                 None => before.frames.len() as u64,
@@ -393,7 +458,7 @@ impl Watch {
     pub(crate) fn out(&self, to: &PortShared, frame: &Frame, from: u32, now_ns: u64) {
         let port = to.number;
         let bytes = &frame.data()[(to.descriptor() as usize).min(frame.len())..];
-        for tap in self.taps.iter().filter(|tap| tap.wants(Way::Out, port)) {
+        for Armed { tap, .. } in self.taps.iter().filter(|armed| armed.wants(Way::Out, port)) {
             let record = Record {
                 ns: now_ns,
                 port,

@@ -3,12 +3,16 @@
 mod config;
 mod events;
 mod flows;
+mod observe;
 mod to;
+mod top;
 
 pub(crate) use config::{ConfigCommand, ConfigOptions};
 pub(crate) use events::EventsOptions;
 pub(crate) use flows::{FlowOrder, FlowsOptions, GroupsOptions, MetersOptions};
+pub(crate) use observe::ObserveOptions;
 pub(crate) use to::To;
+pub(crate) use top::{TopOptions, TopPage};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use control::engine::EngineName;
@@ -51,6 +55,10 @@ pub(crate) enum Command {
     Dump(DumpOptions),
     /// Show frames of a running switch, with what became of them
     Capture(CaptureOptions),
+    /// Show verdicts of frames as they come in, sampled, chosen by a match, a reason, or all
+    Observe(ObserveOptions),
+    /// Show what a running switch does, live: ports, flow entries, tables, drops, workers, connections
+    Top(TopOptions),
     /// Show or change the egress queues of a running switch's ports
     Queue(QueueOptions),
     /// Show, add, change or remove bridges of a running process

@@ -46,6 +46,7 @@ mod filetest;
 mod flows;
 mod gauge;
 mod look;
+mod observe;
 mod p4;
 mod p4_shell;
 mod queue;
@@ -53,6 +54,7 @@ mod services;
 mod show;
 mod stand_in;
 mod stf;
+mod top;
 mod vswitchd;
 
 use clap::{CommandFactory, Parser};
@@ -104,6 +106,8 @@ fn command(words: Vec<OsString>) -> ExitCode {
         cli::Command::Explain(options) => look::explain(options),
         cli::Command::Dump(options) => look::dump(options),
         cli::Command::Capture(options) => capture::run(options),
+        cli::Command::Observe(options) => observe::observe(options),
+        cli::Command::Top(options) => top::top(options),
         cli::Command::Test(options) => filetest::run(options),
         cli::Command::Doctor(options) => doctor::run(options),
         cli::Command::Bench(options) => ::bench::run(options.command),

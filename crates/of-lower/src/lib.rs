@@ -23,6 +23,7 @@
 //! | [`headers`], [`parser`] | header types, metadata, the parser graph |
 //! | [`checksums`] | which checksums cover what |
 //! | [`fields`] | match fields: how to read and write each |
+//! | [`filter`] | frames that a match takes, without a switch |
 //! | [`ops`] | what one OpenFlow action does to a packet |
 //! | [`slots`], [`action_set`] | the action set: its metadata, and its execution |
 //! | [`tags`] | VLAN tags |
@@ -43,6 +44,7 @@ pub mod actions;
 pub mod checksums;
 pub mod conjunctive;
 pub mod fields;
+pub mod filter;
 pub mod headers;
 pub mod intern;
 pub mod layout;

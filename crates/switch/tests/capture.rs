@@ -16,6 +16,7 @@ const ALL: CaptureFilter = CaptureFilter {
     any_entry: false,
     dropped: false,
     hits: false,
+    rate: None,
     snap_len: 1 << 16,
 };
 

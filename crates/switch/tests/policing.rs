@@ -52,6 +52,7 @@ fn what_is_beyond_the_rates_is_dropped_and_counted() {
             any_entry: false,
             dropped: true,
             hits: false,
+            rate: None,
             snap_len: 64,
         };
         let captured = net.switch.capture(tap);

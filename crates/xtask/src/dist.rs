@@ -12,11 +12,8 @@ pub const SIZE_MAX: u64 = 35_000_000;
 
 /// What the last step of the build is told. Cargo itself strips no binary whose package has a profile of its own.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-const LINK: &[&str] = &[
-    "-Cstrip=symbols",
-    "-Clink-arg=-Wl,--icf=all",
-    "-Clink-arg=-Wl,--pack-dyn-relocs=relr",
-];
+const LINK: &[&str] =
+    &["-Cstrip=symbols", "-Clink-arg=-Wl,--icf=all", "-Clink-arg=-Wl,--pack-dyn-relocs=relr"];
 /// Elsewhere the toolchain's linker is another, which has none of both.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 const LINK: &[&str] = &["-Cstrip=symbols"];

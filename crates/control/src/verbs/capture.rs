@@ -74,6 +74,7 @@ fn stream(switch: &Switch, request: Capture) -> Result<Reply<()>, String> {
         any_entry: request.cookie.is_none(),
         dropped: request.dropped,
         hits: request.dropped || table.is_some(),
+        rate: None,
         snap_len: request.snap_len,
     };
     let switch = switch.clone();
@@ -167,12 +168,13 @@ trait Frames {
 }
 
 /// Nanoseconds since the Unix epoch of a time of the switch's clock.
-fn wall_ns(switch: &Switch, ns: u64) -> u64 {
+pub(super) fn wall_ns(switch: &Switch, ns: u64) -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     (now.as_nanos() as u64).saturating_sub(switch.now_ns().saturating_sub(ns))
 }
 
-fn name(switch: &Switch, port: u32) -> String {
+/// The name of a port.
+pub(super) fn name(switch: &Switch, port: u32) -> String {
     let ports = switch.ports();
     let known = ports.iter().find(|p| p.number == port);
     known.map_or_else(|| format!("port{port}"), |p| p.info.name.clone())

@@ -16,6 +16,7 @@ pub mod groups;
 pub mod meters;
 pub mod mirror;
 pub mod named;
+pub mod observe;
 pub mod p4_do;
 pub mod p4_load;
 pub mod p4_names;
@@ -49,6 +50,7 @@ pub const ALL: &[Row] = &[
     Row::of::<meters::Meters>(),
     Row::of::<bond::Bonds>(),
     Row::of::<mirror::Mirrors>(),
+    Row::of::<observe::Observe>(),
     Row::of::<p4_do::P4Do>(),
     Row::of::<p4_load::P4Load>(),
     Row::of::<p4_names::P4Names>(),

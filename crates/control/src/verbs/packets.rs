@@ -9,7 +9,7 @@ use switch::{Counted, Ran};
 pub type Packets = BTreeMap<String, Run>;
 
 /// What one engine has run.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Run {
     /// So many packets.

@@ -7,14 +7,14 @@ use crate::verb::{At, Verb};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use switch::Switch;
+use switch::{Load, Switch};
 
 /// The question.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Stats {}
 
 /// The answer.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Answer {
     /// The engine.
@@ -35,10 +35,26 @@ pub struct Answer {
     pub packets: Packets,
     /// What `--validate` has found.
     pub validation: Validation,
+    /// The process's workers, in order.
+    pub workers: Vec<Worker>,
+}
+
+/// Of one worker.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Worker {
+    /// Milliseconds in rounds that found frames or commands.
+    pub busy_ms: u64,
+    /// Milliseconds asleep, as nothing came.
+    pub asleep_ms: u64,
+    /// Rounds that found something.
+    pub rounds: u64,
+    /// Frames and commands that they found.
+    pub taken: u64,
 }
 
 /// Of one port.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Port {
     /// Its number.
@@ -70,7 +86,7 @@ pub struct Port {
 }
 
 /// Of one table.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Table {
     /// Its name.
@@ -84,7 +100,7 @@ pub struct Table {
 }
 
 /// What `--validate` has found.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Validation {
     /// Packets checked.
@@ -107,11 +123,25 @@ impl Verb for Stats {
             true => "none".to_owned(),
             false => connected.join(", "),
         };
-        Ok(Reply::Answer(answer(at.switch()?, controllers)))
+        let mut answer = answer(at.switch()?, controllers);
+        // A switch that no process serves has none to tell of.
+        if let Ok(bridges) = at.bridges() {
+            answer.workers = bridges.workers().loads().iter().map(worker).collect();
+        }
+        Ok(Reply::Answer(answer))
     }
 
     fn text(answer: &Answer) -> String {
         print(answer)
+    }
+}
+
+fn worker(load: &Load) -> Worker {
+    Worker {
+        busy_ms: load.busy_ns / 1_000_000,
+        asleep_ms: load.asleep_ns / 1_000_000,
+        rounds: load.busy_rounds,
+        taken: load.taken,
     }
 }
 
@@ -165,6 +195,7 @@ fn answer(switch: &Switch, controllers: String) -> Answer {
             mismatches: validated.mismatches,
             first: validated.first,
         },
+        workers: Vec::new(),
     }
 }
 

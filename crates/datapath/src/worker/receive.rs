@@ -214,6 +214,7 @@ impl Queue {
             let cell = self.port.cell(run.index);
             cell.count_rx(n as u64, self.port.octets(n, bytes));
             cell.count_drop(DropReason::Policed, n as u64);
+            run.watch.begin(self.port.number, n, now_ns);
             run.refuse(&beyond, &self.port, DropReason::Policed, now_ns);
             beyond.drain().for_each(|frame| tx.pool.give(frame));
         }
@@ -266,6 +267,7 @@ impl Queue {
         let port = &self.port;
         let cell = port.cell(run.index);
         let refuses = port.flags().has(PortFlags::NO_RECEIVE);
+        run.watch.begin(port.number, n, now_ns);
         if !borrowed.is_empty() && !refuses && run.takes_borrowed(n) {
             cell.count_rx(n as u64, port.octets(n, borrowed.sizes().bytes as usize));
             return (n, run.run_borrowed(buffers, port, tx, now_ns));

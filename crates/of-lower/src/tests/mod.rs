@@ -5,6 +5,7 @@ mod actions;
 mod bed;
 mod entries;
 mod fields;
+mod filter;
 mod frames;
 mod interning;
 mod model;
