@@ -17,6 +17,7 @@ use crate::features;
 use crate::flow_table::FlowTables;
 use crate::group_table::GroupTable;
 use crate::injections::Injections;
+use crate::keeping::Keeping;
 use crate::learned::Learning;
 use crate::meter_table::MeterTable;
 use crate::monitor::Requester;
@@ -86,6 +87,7 @@ pub struct Agent {
     pub(crate) triggers: Triggers,
     pub(crate) learning: Learning,
     pub(crate) outbox: Outbox,
+    pub(crate) keeping: Keeping,
     /// Who takes frames of protocols that the switch itself speaks.
     protocols: Option<ProtocolFrames>,
     /// A packet has asked for something that those behind it should find.
@@ -134,6 +136,7 @@ impl Agent {
             triggers: Triggers::default(),
             learning: Learning::default(),
             outbox: Outbox::default(),
+            keeping: Keeping::default(),
             protocols: None,
             hurries: false,
         };
@@ -246,6 +249,7 @@ impl Agent {
         };
         self.transaction(None).delete_orphans();
         self.follow_ports_with_vlans();
+        self.keep();
         done
     }
 
@@ -259,6 +263,7 @@ impl Agent {
     ) -> Result<(), Refusal> {
         match message {
             Message::TableMod(request) => {
+                self.keeping.tables();
                 self.stores.tables.configure(version, &request, &self.stores.flows)
             }
             Message::Resume(request) => self.transaction(by).resume(*request),
@@ -266,13 +271,17 @@ impl Agent {
                 more: false,
                 body: MultipartRequestBody::TableFeatures(wanted),
             }) if !wanted.is_empty() => {
+                self.keeping.tables();
                 self.set_table_features(by, version, &wanted)?;
                 //= openflow-1.3.5 §7.3.5.5: what the tables are then is the answer.
                 self.table_features(version, reply);
                 Ok(())
             }
             Message::MultipartRequest(request) => self.multipart(version, request, reply),
-            Message::SetConfig(request) => self.settings.set(&self.env, &mut self.stage, request),
+            Message::SetConfig(request) => {
+                self.keeping.settings();
+                self.settings.set(&self.env, &mut self.stage, request)
+            }
             Message::GetConfigRequest => {
                 reply(Message::GetConfigReply(self.settings.config()));
                 Ok(())
@@ -359,6 +368,7 @@ impl Agent {
         let flows = &self.stores.flows;
         let reached = self.triggers.look(flows.triggered(), |key| flows.get(key), &self.env.switch);
         self.outbox.extend(reached.into_iter().map(Event::FlowStats));
+        self.keep();
         self.outbox.take()
     }
 

@@ -12,6 +12,7 @@
 
 use crate::admission::Admission;
 pub use crate::flow::{Filter, Flow, FlowKey};
+use crate::keeping::Touched;
 use crate::observer::Observer;
 use crate::observers::Observers;
 use crate::relearning::Learned;
@@ -231,6 +232,11 @@ impl FlowTables {
     /// An entry is there as workers told of it.
     pub(crate) fn learned(&mut self, key: FlowKey, place: Place) {
         self.observers.learned.told(key, place);
+    }
+
+    /// Entries that came or went, to be kept.
+    pub(crate) fn touched(&mut self) -> &mut Touched {
+        &mut self.observers.touched
     }
 
     /// Tables and cookies of learned entries that are to go, as nothing is left that learns such.
