@@ -77,7 +77,7 @@ pub fn read_snapshot(bytes: &[u8]) -> Result<(Map, u64, String), (&'static str, 
     let Some(head) = head else { return Err(("it does not begin as one", None)) };
     let mut map = Map::new();
     let mut ended = false;
-    while let Some(payload) = frames.next() {
+    for payload in frames.by_ref() {
         if payload == record::end(map.len() as u64) {
             ended = true;
             break;

@@ -470,6 +470,9 @@ impl Journal {
     /// Has the folder again after [`close`](Self::close), and writes the map of now as `source` has it.
     pub fn reopen(&self, source: &dyn Source) -> Result<(), Error> {
         let folder = &self.0.folder;
+        if lock(&self.0.file).lock.is_some() {
+            return Ok(());
+        }
         let held = hold(folder)?;
         let (snapshots, logs) = restore::list(folder)?;
         let mut log = lock(&self.0.file);

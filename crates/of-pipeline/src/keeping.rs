@@ -186,7 +186,8 @@ impl Agent {
                 },
                 ..TableFeatures::default()
             };
-            let body = MultipartRequestBody::TableFeatures(configs.tables().map(features).collect());
+            let body =
+                MultipartRequestBody::TableFeatures(configs.tables().map(features).collect());
             messages.push(Message::MultipartRequest(MultipartRequest { more: false, body }));
         }
         for table in configs.tables() {

@@ -35,6 +35,9 @@ pub struct Answer {
     pub packets: Packets,
     /// What `--validate` has found.
     pub validation: Validation,
+    /// Why changes are not kept over a restart, where they should be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_kept: Option<String>,
 }
 
 /// Of one port.
@@ -107,7 +110,12 @@ impl Verb for Stats {
             true => "none".to_owned(),
             false => connected.join(", "),
         };
-        Ok(Reply::Answer(answer(at.switch()?, controllers)))
+        let not_kept = at.bridge().ok().and_then(|bridge| bridge.openflow()).and_then(|openflow| {
+            let kept = openflow.kept()?;
+            Some(format!("{}: {}", kept.folder(), kept.status().failing?))
+        });
+        let answer = answer(at.switch()?, controllers);
+        Ok(Reply::Answer(Answer { not_kept, ..answer }))
     }
 
     fn text(answer: &Answer) -> String {
@@ -165,6 +173,7 @@ fn answer(switch: &Switch, controllers: String) -> Answer {
             mismatches: validated.mismatches,
             first: validated.first,
         },
+        not_kept: None,
     }
 }
 
@@ -176,6 +185,9 @@ fn print(answer: &Answer) -> String {
         "engine {}, version {}, up {} s, controllers: {}",
         answer.engine, answer.version, answer.uptime_seconds, answer.controllers
     );
+    if let Some(why) = &answer.not_kept {
+        let _ = writeln!(out, "warning: changes are not kept over a restart: {why}");
+    }
     let _ = writeln!(
         out,
         "{:>5} {:<16} {:<10} {:<5} {:>12} {:>15} {:>12} {:>15} {:>9}  drops",
