@@ -1,9 +1,9 @@
 //! The thread of a journal: syncs the log, compacts it, and mends it after the disk failed.
 
-use crate::record::{Head, Kind};
+use crate::record::{Head, Kind, Record};
 use crate::restore::{self, read_log, read_snapshot};
+use crate::source::Source;
 use crate::writer::{Journal, Phase, Sync, lock, remove_before, write_snapshot};
-use crate::{Record, Source};
 use std::fs;
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ impl Bell {
 /// Starts the thread, which ends some time after the journal's last handle is gone.
 pub(crate) fn start(journal: &Journal, source: Box<dyn Source>) -> std::io::Result<()> {
     let weak = Arc::downgrade(&journal.0);
-    let thread = std::thread::Builder::new().name("millrace-journal".to_owned());
+    let thread = std::thread::Builder::new().name("journal".to_owned());
     thread.spawn(move || run(weak, &*source)).map(drop)
 }
 
@@ -65,7 +65,7 @@ fn run(weak: Weak<crate::writer::Inner>, source: &dyn Source) {
 
 /// Writes the whole map anew; whether that is done.
 fn mend(journal: &Journal, source: &dyn Source) -> bool {
-    let whole: Option<Record> = source.whole(journal);
+    let whole: Option<Record> = source.whole(&|| journal.begin_anew());
     let Some(whole) = whole else { return false };
     match journal.write_anew(&whole) {
         Ok(()) => {

@@ -20,6 +20,8 @@
 //! | [`record`] | transactions and snapshots as bytes |
 //! | [`restore`] | a folder to a map |
 //! | [`writer`] | the journal of a running process |
+//! | `source` | who knows the whole map |
+//! | `error` | why a folder cannot be used |
 //! | `background` | its thread: syncs, compacts, mends |
 //!
 //! Invariants: a record is in the map whole or not at all; records come back in the order of [`Journal::append`], without
@@ -32,59 +34,17 @@
 //! Checked by: `tests`, which cut and change a log at every byte; the fuzz target `journal`; `lab/persist`, with a switch.
 
 mod background;
+mod error;
 pub mod frame;
 pub mod record;
 pub mod restore;
+mod source;
 #[cfg(test)]
 mod tests;
 pub mod writer;
 
+pub use error::Error;
 pub use record::Record;
 pub use restore::{Cut, Restored};
+pub use source::Source;
 pub use writer::{Journal, Status, Sync};
-
-/// Who knows the whole map, to write it anew after the disk failed.
-pub trait Source: Send {
-    /// Calls [`Journal::begin_anew`] at a moment when nothing is appended, and returns the map of that moment; none if it
-    /// is no more there.
-    fn whole(&self, journal: &Journal) -> Option<Record>;
-}
-
-/// Why a folder cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The system reported an error.
-    #[error("{path}: {error}")]
-    Io {
-        /// The file or folder.
-        path: String,
-        /// What it reported.
-        error: std::io::Error,
-    },
-    /// Another process uses it.
-    #[error("{path} is in use by another process; stop it, or choose another folder")]
-    InUse {
-        /// The folder.
-        path: String,
-    },
-    /// It belongs to something else.
-    #[error(
-        "{path} was written for {wrote}, and this is {ours}; choose another folder, or move this one away to begin anew"
-    )]
-    Other {
-        /// The folder.
-        path: String,
-        /// For what it was written.
-        wrote: String,
-        /// What wants to use it.
-        ours: String,
-    },
-    /// There are files, and no snapshot among them is whole.
-    #[error("{path} has no snapshot that can be read ({why}); move the folder away to begin anew")]
-    Damaged {
-        /// The folder.
-        path: String,
-        /// What is wrong with the newest snapshot.
-        why: String,
-    },
-}

@@ -3,7 +3,7 @@
 //! The newest snapshot that is whole counts, and the logs from its number on, as long as each goes on where the one before
 //! ends. The first frame that is not right ends it: what is behind is cut off, and told.
 
-use crate::Error;
+use crate::error::Error;
 use crate::frame::Frames;
 use crate::record::{self, Head, Kind, Map};
 use std::fs;

@@ -38,9 +38,9 @@ impl Model {
 }
 
 impl Source for Model {
-    fn whole(&self, journal: &Journal) -> Option<Record> {
+    fn whole(&self, begin: &dyn Fn()) -> Option<Record> {
         let map = self.0.lock().unwrap();
-        journal.begin_anew();
+        begin();
         let mut record = Record::default();
         map.iter().for_each(|(key, value)| record.put(key, value));
         Some(record)

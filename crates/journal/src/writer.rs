@@ -7,9 +7,11 @@
 //! Locks: `pending` is held for the time of a copy. `file` is held while something is written, and taken before `pending`.
 
 use crate::background::{self, Bell};
+use crate::error::Error;
 use crate::record::{Head, Kind, Record};
 use crate::restore::{self, Restored, io};
-use crate::{Error, Source, frame, record};
+use crate::source::Source;
+use crate::{frame, record};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -479,7 +481,7 @@ impl Journal {
         log.lock = Some(held);
         log.number = snapshots.into_iter().chain(logs).max().unwrap_or(0).max(log.number);
         drop(log);
-        match source.whole(self) {
+        match source.whole(&|| self.begin_anew()) {
             Some(whole) => self.write_anew(&whole).map_err(io(folder)),
             None => Ok(()),
         }

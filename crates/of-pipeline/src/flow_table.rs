@@ -12,11 +12,11 @@
 
 use crate::admission::Admission;
 pub use crate::flow::{Filter, Flow, FlowKey};
-use crate::keeping::Touched;
 use crate::observer::Observer;
 use crate::observers::Observers;
 use crate::relearning::Learned;
 use crate::sizes::flow_bytes;
+use crate::touched::Touched;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use openflow::Match;
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,9 +7,9 @@
 //! Cost: a chain check walks the groups that the group leads to, and those that lead to it. Whatever the number of
 //! groups, a group-mod costs about the same: select groups share the inputs of their hash, by which engines know it.
 
-use crate::keeping::Numbers;
 use crate::refusal::Refusal;
 use crate::sizes::buckets_bytes;
+use crate::touched::Numbers;
 use ir::{CounterId, Expr};
 use openflow::{Action, Bucket, GroupId, GroupMod, GroupModCommand, GroupType, PortNo, Selection};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

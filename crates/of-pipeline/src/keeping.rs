@@ -7,8 +7,8 @@
 //! Cost: nothing without a keeper; else one key for each change, and what the keeper does.
 
 use crate::agent::Agent;
-use crate::flow::{Flow, FlowKey};
-use crate::observer::Observer;
+use crate::flow::FlowKey;
+use crate::touched::{Numbers, Touched};
 use openflow::{Message, PortConfig, PortMod, SwitchConfig, TableFeatures, TableId, TableMod};
 use openflow::{MultipartRequest, MultipartRequestBody, PortFeatures, PortNo};
 use std::collections::BTreeSet;
@@ -50,46 +50,6 @@ pub trait Keeper: Send {
 /// Returns once all that was kept before is written: whoever answers a request calls it first, without the agent.
 pub type Written = Arc<dyn Fn() + Send + Sync>;
 
-/// Numbers that were touched, if somebody wants to know.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Numbers {
-    on: bool,
-    touched: BTreeSet<u32>,
-}
-
-impl Numbers {
-    pub(crate) fn touch(&mut self, number: u32) {
-        if self.on {
-            self.touched.insert(number);
-        }
-    }
-}
-
-/// Flow entries that were touched, if somebody wants to know.
-#[derive(Debug, Default)]
-pub(crate) struct Touched {
-    on: bool,
-    flows: Vec<FlowKey>,
-}
-
-impl Touched {
-    fn touch(&mut self, key: FlowKey) {
-        if self.on && self.flows.last() != Some(&key) {
-            self.flows.push(key);
-        }
-    }
-}
-
-impl Observer for Touched {
-    fn came(&mut self, key: FlowKey, _: &Flow) {
-        self.touch(key);
-    }
-
-    fn went(&mut self, key: FlowKey, _: &Flow) {
-        self.touch(key);
-    }
-}
-
 /// The agent's keeper, and what is still to be told it.
 #[derive(Default)]
 pub(crate) struct Keeping {
@@ -122,13 +82,13 @@ impl Agent {
     pub fn set_keeper(&mut self, keeper: Box<dyn Keeper>, written: Written) {
         self.keeping =
             Keeping { keeper: Some(keeper), written: Some(written), ..Keeping::default() };
-        *self.stores.flows.touched() = Touched { on: true, flows: Vec::new() };
+        *self.stores.flows.touched() = Touched::begun();
         for numbers in [
             &mut self.stores.groups.touched,
             &mut self.stores.meters.touched,
             &mut self.stores.ports.touched,
         ] {
-            *numbers = Numbers { on: true, touched: BTreeSet::new() };
+            *numbers = Numbers::begun();
         }
     }
 
@@ -140,14 +100,14 @@ impl Agent {
     /// Tells the keeper what has changed, if anything has.
     pub(crate) fn keep(&mut self) {
         let Some(mut keeper) = self.keeping.keeper.take() else { return };
-        let mut flows = take(&mut self.stores.flows.touched().flows);
+        let mut flows = self.stores.flows.touched().take();
         flows.sort_unstable();
         flows.dedup();
         let changed = Changed {
             flows,
-            groups: take(&mut self.stores.groups.touched.touched),
-            meters: take(&mut self.stores.meters.touched.touched),
-            ports: take(&mut self.stores.ports.touched.touched),
+            groups: self.stores.groups.touched.take(),
+            meters: self.stores.meters.touched.take(),
+            ports: self.stores.ports.touched.take(),
             tables: take(&mut self.keeping.tables),
             settings: take(&mut self.keeping.settings),
             options: take(&mut self.keeping.options),

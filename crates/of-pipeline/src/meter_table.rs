@@ -3,7 +3,7 @@
 //! A meter is kept as its controller wrote it: what is told back is what was sent, a burst size of 0
 //! included, which leaves the choice to the switch.
 
-use crate::keeping::Numbers;
+use crate::touched::Numbers;
 use openflow::{Band, MeterFlags};
 use std::collections::BTreeMap;
 

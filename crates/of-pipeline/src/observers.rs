@@ -2,10 +2,10 @@
 
 use crate::admission::Admission;
 use crate::flow::{Flow, FlowKey};
-use crate::keeping::Touched;
 use crate::observer::Observer;
 use crate::orphans::Orphans;
 use crate::relearning::Learned;
+use crate::touched::Touched;
 use crate::trigger::Triggered;
 use crate::users::Users;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! (no packet-ins, no flooding) is kept here, by number, so that it outlives a port that vanishes
 //! and comes back.
 
-use crate::keeping::Numbers;
+use crate::touched::Numbers;
 use ir::CounterId;
 use openflow::{MacAddr, PortConfig, PortDesc, PortFeatures, PortNo, PortState};
 use std::collections::{BTreeMap, BTreeSet};

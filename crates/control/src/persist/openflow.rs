@@ -296,10 +296,10 @@ pub(super) fn whole(agent: &Agent) -> Record {
 pub(super) struct Whole(pub(super) Weak<Mutex<Agent>>);
 
 impl Source for Whole {
-    fn whole(&self, journal: &Journal) -> Option<Record> {
+    fn whole(&self, begin: &dyn Fn()) -> Option<Record> {
         let agent = self.0.upgrade()?;
         let agent = lock(&agent);
-        journal.begin_anew();
+        begin();
         Some(whole(&agent))
     }
 }
