@@ -17,7 +17,6 @@ use crate::features;
 use crate::flow_table::FlowTables;
 use crate::group_table::GroupTable;
 use crate::injections::Injections;
-use crate::keeping::Keeping;
 use crate::learned::Learning;
 use crate::meter_table::MeterTable;
 use crate::monitor::Requester;
@@ -32,6 +31,7 @@ use crate::stores::Stores;
 use crate::synchronised;
 use crate::table_config::TableConfigs;
 use crate::table_limits::TableLimit;
+use crate::touched::{Changed, Written};
 use crate::transaction::{Change, Transaction};
 use crate::trigger::Triggers;
 use crate::tunnels::map::Tunnels;
@@ -70,6 +70,39 @@ pub enum AgentError {
 
 /// Takes a frame of a protocol that the switch itself speaks: the port that it came in by, and its bytes. It must not wait.
 pub type ProtocolFrames = Box<dyn Fn(u32, &[u8]) + Send>;
+
+/// Keeps what changes.
+pub trait Keeper: Send {
+    /// This has changed, all of it together.
+    fn keep(&mut self, agent: &Agent, changed: Changed);
+}
+
+/// The agent's keeper, and what is still to be told it.
+#[derive(Default)]
+pub(crate) struct Keeping {
+    pub(crate) keeper: Option<Box<dyn Keeper>>,
+    pub(crate) written: Option<Written>,
+    pub(crate) tables: bool,
+    pub(crate) settings: bool,
+    pub(crate) options: bool,
+}
+
+impl Keeping {
+    /// What is set of tables has changed.
+    pub(crate) fn tables(&mut self) {
+        self.tables = true;
+    }
+
+    /// What is set of the switch has changed.
+    pub(crate) fn settings(&mut self) {
+        self.settings = true;
+    }
+
+    /// The map of Geneve options has changed.
+    pub(crate) fn options(&mut self) {
+        self.options = true;
+    }
+}
 
 /// The OpenFlow agent of one switch.
 pub struct Agent {

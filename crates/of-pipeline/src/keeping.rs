@@ -6,76 +6,14 @@
 //!
 //! Cost: nothing without a keeper; else one key for each change, and what the keeper does.
 
-use crate::agent::Agent;
-use crate::flow::FlowKey;
+use crate::agent::{Agent, Keeping};
 use crate::touched::{Numbers, Touched};
 use openflow::{Message, PortConfig, PortMod, SwitchConfig, TableFeatures, TableId, TableMod};
 use openflow::{MultipartRequest, MultipartRequestBody, PortFeatures, PortNo};
-use std::collections::BTreeSet;
 use std::mem::take;
-use std::sync::Arc;
 
-/// What has changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changed {
-    /// Flow entries that came, changed or went, in order, each once.
-    pub flows: Vec<FlowKey>,
-    /// The same of groups.
-    pub groups: BTreeSet<u32>,
-    /// The same of meters.
-    pub meters: BTreeSet<u32>,
-    /// Ports that were configured.
-    pub ports: BTreeSet<u32>,
-    /// What is set of tables.
-    pub tables: bool,
-    /// What is set of the switch.
-    pub settings: bool,
-    /// The map of Geneve options.
-    pub options: bool,
-}
-
-impl Changed {
-    /// Nothing has.
-    pub fn is_empty(&self) -> bool {
-        *self == Changed::default()
-    }
-}
-
-/// Keeps what changes.
-pub trait Keeper: Send {
-    /// This has changed, all of it together.
-    fn keep(&mut self, agent: &Agent, changed: Changed);
-}
-
-/// Returns once all that was kept before is written: whoever answers a request calls it first, without the agent.
-pub type Written = Arc<dyn Fn() + Send + Sync>;
-
-/// The agent's keeper, and what is still to be told it.
-#[derive(Default)]
-pub(crate) struct Keeping {
-    keeper: Option<Box<dyn Keeper>>,
-    written: Option<Written>,
-    tables: bool,
-    settings: bool,
-    options: bool,
-}
-
-impl Keeping {
-    /// What is set of tables has changed.
-    pub(crate) fn tables(&mut self) {
-        self.tables = true;
-    }
-
-    /// What is set of the switch has changed.
-    pub(crate) fn settings(&mut self) {
-        self.settings = true;
-    }
-
-    /// The map of Geneve options has changed.
-    pub(crate) fn options(&mut self) {
-        self.options = true;
-    }
-}
+pub use crate::agent::Keeper;
+pub use crate::touched::{Changed, Written};
 
 impl Agent {
     /// Tells this keeper of all that changes from now on.

@@ -3,6 +3,36 @@
 use crate::flow::{Flow, FlowKey};
 use crate::observer::Observer;
 use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Flow entries that came, changed or went, in order, each once.
+    pub flows: Vec<FlowKey>,
+    /// The same of groups.
+    pub groups: BTreeSet<u32>,
+    /// The same of meters.
+    pub meters: BTreeSet<u32>,
+    /// Ports that were configured.
+    pub ports: BTreeSet<u32>,
+    /// What is set of tables.
+    pub tables: bool,
+    /// What is set of the switch.
+    pub settings: bool,
+    /// The map of Geneve options.
+    pub options: bool,
+}
+
+impl Changed {
+    /// Nothing has.
+    pub fn is_empty(&self) -> bool {
+        *self == Changed::default()
+    }
+}
+
+/// Returns once all that was kept before is written: whoever answers a request calls it first, without the agent.
+pub type Written = Arc<dyn Fn() + Send + Sync>;
 
 /// Numbers that were touched, if somebody wants to know.
 #[derive(Clone, Debug, Default)]
