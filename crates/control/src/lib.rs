@@ -16,6 +16,7 @@
 //! | [`reload`] | another configuration: planned, applied, taken back |
 //! | `metrics` | counters for Prometheus, a file for each part of the switch |
 //! | [`takeover`] | one process goes on where another one is |
+//! | [`persist`] | what controllers programmed outlives it |
 //! | [`image`] | connections that outlive it |
 //! | [`logging`], [`signals`], `guard`, `room` | the process: its log, its end, its faults, its limits |
 //!
@@ -43,6 +44,7 @@ mod metrics;
 pub mod model;
 mod normal;
 pub mod output;
+pub mod persist;
 pub mod port_kinds;
 mod ports;
 pub mod program;

@@ -361,6 +361,9 @@ pub(crate) fn answers(
         };
         let mut at = At::of(&bridges, bridge.as_ref(), named.is_some(), handover.as_ref());
         at.reload = reload.as_ref();
-        verbs::answer(&at, request)
+        let answer = verbs::answer(&at, request);
+        // What was changed is kept before it is told.
+        bridges.flush_kept();
+        answer
     }
 }

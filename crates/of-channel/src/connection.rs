@@ -314,6 +314,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Closed::Stopping => FAREWELL_STOPPING,
             Closed::Peer | Closed::Version(_) | Closed::Framing(_) => FAREWELL,
         };
+        self.shared.settle_kept();
         let Connection { reader, writer, output, stop, .. } = self;
         let tell = async {
             while output.pending() > 0 {
@@ -596,6 +597,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn write_some(&mut self) -> std::io::Result<()> {
         // Nobody needs to be woken: the next round waits for the socket if something is left.
         let mut context = Context::from_waker(Waker::noop());
+        if self.output.pending() > 0 {
+            self.shared.settle_kept();
+        }
         while self.output.pending() > 0 {
             match Pin::new(&mut self.writer).poll_write(&mut context, self.output.front()) {
                 Poll::Ready(written) => self.output.wrote(some(written?)?),

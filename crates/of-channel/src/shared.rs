@@ -11,6 +11,7 @@ use crate::places::Places;
 use crate::queue::{Queued, Sender, Told};
 use crate::roles::{Asynchronous, ConnectionId, Roles};
 use crate::status::joining;
+use of_pipeline::keeping::Written;
 use of_pipeline::{Agent, Event};
 use openflow::codec::Header;
 use openflow::{
@@ -93,6 +94,8 @@ pub(crate) struct Shared {
     pub(crate) switch: Switch,
     pub(crate) config: Config,
     agent: Arc<Mutex<Agent>>,
+    /// Returns once what requests changed is kept, where it is.
+    written: Option<Written>,
     spreading: Mutex<()>,
     members: Mutex<HashMap<ConnectionId, Member>>,
     roles: Mutex<Roles>,
@@ -139,7 +142,9 @@ fn pause(version: Option<Version>, update: FlowUpdate) -> Message {
 impl Shared {
     /// Nobody is connected yet.
     pub(crate) fn new(switch: Switch, agent: Arc<Mutex<Agent>>, config: Config) -> Shared {
+        let written = lock(&agent).written();
         let shared = Shared {
+            written,
             places: Places::new(config.connections_max),
             switch,
             config,
@@ -168,6 +173,13 @@ impl Shared {
     /// How many have such a place.
     pub(crate) fn busy(&self) -> usize {
         self.busy.load(Ordering::Relaxed)
+    }
+
+    /// What requests changed so far is kept, where it is: nothing is told before.
+    pub(crate) fn settle_kept(&self) {
+        if let Some(written) = &self.written {
+            written();
+        }
     }
 
     pub(crate) fn agent(&self) -> MutexGuard<'_, Agent> {

@@ -31,6 +31,7 @@ use crate::stores::Stores;
 use crate::synchronised;
 use crate::table_config::TableConfigs;
 use crate::table_limits::TableLimit;
+use crate::touched::{Changed, Written};
 use crate::transaction::{Change, Transaction};
 use crate::trigger::Triggers;
 use crate::tunnels::map::Tunnels;
@@ -70,6 +71,39 @@ pub enum AgentError {
 /// Takes a frame of a protocol that the switch itself speaks: the port that it came in by, and its bytes. It must not wait.
 pub type ProtocolFrames = Box<dyn Fn(u32, &[u8]) + Send>;
 
+/// Keeps what changes.
+pub trait Keeper: Send {
+    /// This has changed, all of it together.
+    fn keep(&mut self, agent: &Agent, changed: Changed);
+}
+
+/// The agent's keeper, and what is still to be told it.
+#[derive(Default)]
+pub(crate) struct Keeping {
+    pub(crate) keeper: Option<Box<dyn Keeper>>,
+    pub(crate) written: Option<Written>,
+    pub(crate) tables: bool,
+    pub(crate) settings: bool,
+    pub(crate) options: bool,
+}
+
+impl Keeping {
+    /// What is set of tables has changed.
+    pub(crate) fn tables(&mut self) {
+        self.tables = true;
+    }
+
+    /// What is set of the switch has changed.
+    pub(crate) fn settings(&mut self) {
+        self.settings = true;
+    }
+
+    /// The map of Geneve options has changed.
+    pub(crate) fn options(&mut self) {
+        self.options = true;
+    }
+}
+
 /// The OpenFlow agent of one switch.
 pub struct Agent {
     pub(crate) env: Env,
@@ -86,6 +120,7 @@ pub struct Agent {
     pub(crate) triggers: Triggers,
     pub(crate) learning: Learning,
     pub(crate) outbox: Outbox,
+    pub(crate) keeping: Keeping,
     /// Who takes frames of protocols that the switch itself speaks.
     protocols: Option<ProtocolFrames>,
     /// A packet has asked for something that those behind it should find.
@@ -134,6 +169,7 @@ impl Agent {
             triggers: Triggers::default(),
             learning: Learning::default(),
             outbox: Outbox::default(),
+            keeping: Keeping::default(),
             protocols: None,
             hurries: false,
         };
@@ -246,6 +282,7 @@ impl Agent {
         };
         self.transaction(None).delete_orphans();
         self.follow_ports_with_vlans();
+        self.keep();
         done
     }
 
@@ -259,6 +296,7 @@ impl Agent {
     ) -> Result<(), Refusal> {
         match message {
             Message::TableMod(request) => {
+                self.keeping.tables();
                 self.stores.tables.configure(version, &request, &self.stores.flows)
             }
             Message::Resume(request) => self.transaction(by).resume(*request),
@@ -266,13 +304,17 @@ impl Agent {
                 more: false,
                 body: MultipartRequestBody::TableFeatures(wanted),
             }) if !wanted.is_empty() => {
+                self.keeping.tables();
                 self.set_table_features(by, version, &wanted)?;
                 //= openflow-1.3.5 §7.3.5.5: what the tables are then is the answer.
                 self.table_features(version, reply);
                 Ok(())
             }
             Message::MultipartRequest(request) => self.multipart(version, request, reply),
-            Message::SetConfig(request) => self.settings.set(&self.env, &mut self.stage, request),
+            Message::SetConfig(request) => {
+                self.keeping.settings();
+                self.settings.set(&self.env, &mut self.stage, request)
+            }
             Message::GetConfigRequest => {
                 reply(Message::GetConfigReply(self.settings.config()));
                 Ok(())
@@ -359,6 +401,7 @@ impl Agent {
         let flows = &self.stores.flows;
         let reached = self.triggers.look(flows.triggered(), |key| flows.get(key), &self.env.switch);
         self.outbox.extend(reached.into_iter().map(Event::FlowStats));
+        self.keep();
         self.outbox.take()
     }
 

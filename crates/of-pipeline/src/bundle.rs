@@ -53,7 +53,9 @@ impl Agent {
         _version: Version,
         requests: Vec<Message>,
     ) -> Result<(), BundleFault> {
-        self.transaction(by).bundle(requests)
+        let done = self.transaction(by).bundle(requests);
+        self.keep();
+        done
     }
 }
 

@@ -16,6 +16,7 @@ use crate::observer::Observer;
 use crate::observers::Observers;
 use crate::relearning::Learned;
 use crate::sizes::flow_bytes;
+use crate::touched::Touched;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use openflow::Match;
 use std::collections::{BTreeMap, BTreeSet};
@@ -231,6 +232,11 @@ impl FlowTables {
     /// An entry is there as workers told of it.
     pub(crate) fn learned(&mut self, key: FlowKey, place: Place) {
         self.observers.learned.told(key, place);
+    }
+
+    /// Entries that came or went, to be kept.
+    pub(crate) fn touched(&mut self) -> &mut Touched {
+        &mut self.observers.touched
     }
 
     /// Tables and cookies of learned entries that are to go, as nothing is left that learns such.

@@ -9,6 +9,7 @@
 
 use crate::refusal::Refusal;
 use crate::sizes::buckets_bytes;
+use crate::touched::Numbers;
 use ir::{CounterId, Expr};
 use openflow::{Action, Bucket, GroupId, GroupMod, GroupModCommand, GroupType, PortNo, Selection};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -60,6 +61,8 @@ pub struct GroupTable {
     bytes: usize,
     /// What groups were since a bundle began, to be undone if nothing comes of it.
     journal: Option<Vec<(u32, Option<GroupEntry>)>>,
+    /// Those that came, changed or went, to be kept.
+    pub(crate) touched: Numbers,
 }
 
 /// Inputs of hashes, each once.
@@ -122,6 +125,7 @@ impl GroupTable {
 
     /// The group is this from now on.
     pub(crate) fn put(&mut self, group: u32, entry: Option<GroupEntry>) {
+        self.touched.touch(group);
         self.bytes += entry.as_ref().map_or(0, |entry| buckets_bytes(&entry.buckets));
         for old in self.groups.get(&group).iter().flat_map(|old| leads_to(&old.buckets)) {
             if let Some(leading) = self.leading.get_mut(&old) {

@@ -23,6 +23,7 @@
 //! | [`vlans`] | VLANs of ports under NORMAL, mirrors |
 //! | `punt`, `waiting`, `injections` | packets to controllers, and those that wait for one |
 //! | `learning`, `learned` | entries that `learn` makes of packets |
+//! | [`keeping`], `touched` | what outlives the process, and what of it has changed |
 //! | [`monitor`] | who watches flow entries |
 //! | `removed` | entries that go: expiry, flow-removed |
 //! | `stats`, [`listing`], `features`, `counts`, `sizes` | multipart replies |
@@ -60,6 +61,7 @@ pub mod fuzz;
 mod group_mod;
 pub mod group_table;
 mod injections;
+pub mod keeping;
 mod learned;
 mod learning;
 pub mod listing;
@@ -88,6 +90,7 @@ pub mod synchronised;
 mod table_config;
 mod table_features;
 pub mod table_limits;
+mod touched;
 mod transaction;
 mod trigger;
 pub mod tunnels;

@@ -3,6 +3,7 @@
 //! A meter is kept as its controller wrote it: what is told back is what was sent, a burst size of 0
 //! included, which leaves the choice to the switch.
 
+use crate::touched::Numbers;
 use openflow::{Band, MeterFlags};
 use std::collections::BTreeMap;
 
@@ -37,6 +38,8 @@ pub struct MeterTable {
     meters: BTreeMap<u32, MeterEntry>,
     /// What meters were since a bundle began, to be undone if nothing comes of it.
     journal: Option<Vec<(u32, Option<MeterEntry>)>>,
+    /// Those that came, changed or went, to be kept.
+    pub(crate) touched: Numbers,
 }
 
 impl MeterTable {
@@ -59,6 +62,7 @@ impl MeterTable {
 
     /// The meter is this from now on.
     pub(crate) fn put(&mut self, meter: u32, entry: Option<MeterEntry>) {
+        self.touched.touch(meter);
         let old = match entry {
             Some(entry) => self.meters.insert(meter, entry),
             None => self.meters.remove(&meter),

@@ -5,6 +5,7 @@ use crate::flow::{Flow, FlowKey};
 use crate::observer::Observer;
 use crate::orphans::Orphans;
 use crate::relearning::Learned;
+use crate::touched::Touched;
 use crate::trigger::Triggered;
 use crate::users::Users;
 use std::sync::Arc;
@@ -17,12 +18,13 @@ pub(crate) struct Observers {
     pub(crate) triggered: Triggered,
     pub(crate) admission: Arc<Admission>,
     pub(crate) learned: Learned,
+    pub(crate) touched: Touched,
 }
 
 impl Observers {
-    fn all(&mut self) -> [&mut dyn Observer; 5] {
-        let Observers { users, orphans, triggered, admission, learned } = self;
-        [users, orphans, triggered, admission, learned]
+    fn all(&mut self) -> [&mut dyn Observer; 6] {
+        let Observers { users, orphans, triggered, admission, learned, touched } = self;
+        [users, orphans, triggered, admission, learned, touched]
     }
 }
 

@@ -104,6 +104,7 @@ impl Transaction<'_> {
             let desc = describe(&view, self.stores.ports.configured(port.0));
             self.outbox.push(Event::PortStatus(PortStatus { reason: PortReason::Modify, desc }));
         }
+        self.stores.ports.touched.touch(port.0);
         if let Some(deferred) = self.stage.deferred() {
             deferred.ports.push((port.0, view.config, old & OURS));
         }

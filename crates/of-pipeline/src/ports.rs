@@ -4,6 +4,7 @@
 //! (no packet-ins, no flooding) is kept here, by number, so that it outlives a port that vanishes
 //! and comes back.
 
+use crate::touched::Numbers;
 use ir::CounterId;
 use openflow::{MacAddr, PortConfig, PortDesc, PortFeatures, PortNo, PortState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,8 @@ pub struct Ports {
     pub(crate) unread: Option<Unread>,
     /// How often something of the above changed.
     pub(crate) changes: u64,
+    /// Ports that were configured, to be kept.
+    pub(crate) touched: Numbers,
 }
 
 impl Ports {

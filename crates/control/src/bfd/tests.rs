@@ -112,6 +112,7 @@ fn bed() -> Bed {
         validate: None,
         connections: 1024,
         flows_max: Some(1 << 16),
+        persist: None,
         environment: Environment::default(),
         watchdog: None,
     };

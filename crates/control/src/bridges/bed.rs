@@ -17,6 +17,7 @@ pub(crate) fn bridges(workers: usize, engine: EngineKind) -> Bridges {
         validate: None,
         connections: 1024,
         flows_max: Some(1 << 16),
+        persist: None,
         environment: Environment::default(),
         watchdog: None,
     };

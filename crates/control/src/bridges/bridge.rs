@@ -7,6 +7,8 @@ use crate::bonds::Bonds;
 use crate::config::diff::BridgeParts;
 use crate::controller::Controllers;
 use crate::controllers::openflow::OpenFlow;
+use crate::persist::kept::Opened;
+use crate::persist::place::Place;
 use crate::program::tables;
 use crate::sync::lock;
 use crate::tunnels::follow::follow_options;
@@ -51,7 +53,10 @@ impl Bridge {
         let openflow = agent
             .map_err(|error: AgentError| Error::Agent { bridge: bridge(), error })
             .and_then(|agent| {
-                let openflow = OpenFlow::new(agent, config.channel.clone());
+                let mut openflow = OpenFlow::new(agent, config.channel.clone());
+                if let Some(place) = &defaults.persist {
+                    keep(&mut openflow, place, &config.name)?;
+                }
                 match openflow.begin(&switch) {
                     Ok(()) => Ok(openflow),
                     Err(error) => Err(Error::Channel { bridge: bridge(), error }),
@@ -167,6 +172,17 @@ impl Bridge {
         self.switch.stop();
         removed.map_err(|error| Error::Switch { port: String::new(), error })
     }
+}
+
+/// What was programmed before is put back, and what is programmed from now on is kept.
+fn keep(openflow: &mut OpenFlow, place: &Place, bridge: &str) -> Result<(), Error> {
+    let kept = Opened::open(place, bridge).and_then(|mut opened| {
+        if !opened.is_fresh() {
+            opened.put_back(&openflow.agent)?;
+        }
+        openflow.keep(opened)
+    });
+    kept.map_err(|failure| Error::Kept { bridge: bridge.to_owned(), why: failure.text() })
 }
 
 /// A datapath id for a bridge that is given none: the same for the same name, and its upper 16 bits zero, as of those that

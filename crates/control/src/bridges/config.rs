@@ -5,6 +5,7 @@ use crate::bonds::Bond;
 use crate::normal::learning::Learning;
 use crate::normal::mirror::Mirror;
 use crate::normal::vlan::Vlan;
+use crate::persist::place::Place;
 use of_pipeline::table_limits::TableLimit;
 use port::kind::{Attached, Environment};
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ pub struct Defaults {
     pub connections: usize,
     /// Flow entries of each bridge, at most; none for what memory allows.
     pub flows_max: Option<u32>,
+    /// Where what is programmed outlives the process.
+    pub persist: Option<Place>,
     /// What kinds of ports find there.
     pub environment: Environment,
     /// How long a thread may stand still before the process ends.

@@ -25,6 +25,14 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// What was programmed before cannot be put back, or what will be cannot be kept.
+    #[error("bridge {bridge:?}: {why}")]
+    Kept {
+        /// Its name.
+        bridge: String,
+        /// Why.
+        why: String,
+    },
     /// A bridge keeps its name.
     #[error("bridge {bridge:?} cannot be given another name: remove it, and add one")]
     Renamed {

@@ -135,6 +135,13 @@ impl Bridges {
         Ok(())
     }
 
+    /// What was changed in any bridge is written, where changes are kept.
+    pub(crate) fn flush_kept(&self) {
+        for openflow in self.all().iter().filter_map(|bridge| bridge.openflow()) {
+            openflow.kept().into_iter().for_each(|kept| kept.flush());
+        }
+    }
+
     fn check_new(&self, name: &str) -> Result<(), Error> {
         config::check_name(name)?;
         match self.get(name) {
@@ -149,7 +156,13 @@ impl Bridges {
         let bridge = self.bridge(name)?;
         lock(&self.0.all).retain(|other| !Arc::ptr_eq(other, &bridge));
         self.forget_elsewhere(&bridge, |_| true);
-        bridge.end()
+        let ended = bridge.end();
+        if let Some(openflow) = bridge.openflow()
+            && let Some(kept) = openflow.kept()
+        {
+            kept.forget();
+        }
+        ended
     }
 
     /// Gives a bridge another configuration, under the same name: what did not change goes on undisturbed. Entries and

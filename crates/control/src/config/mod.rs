@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::normal::learning::Learning;
 use crate::normal::mirror::Mirror;
 use crate::normal::vlan::{Vlan, of_named_port};
+use crate::persist::place::Place;
 use crate::program::tables;
 use crate::{bounds, model, port_kinds, socket};
 use clap::{Args, ValueEnum};
@@ -148,6 +149,14 @@ pub struct Options {
     /// How often --state is written, in seconds; 0: only at the end [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::STATE_INTERVAL.parse(text))]
     pub state_interval: Option<u64>,
+    /// What controllers program outlives the process, also one that is killed: it is kept in this folder, and put back at
+    /// the start in place of --flows, --groups and --meters
+    #[arg(long, value_name = "DIR")]
+    pub persist: Option<PathBuf>,
+    /// When the files of --persist are on the disk, for a loss of power: always before an answer, never on demand, or
+    /// within so many seconds [default: 1]
+    #[arg(long, value_name = "always|SECONDS|never")]
+    pub persist_sync: Option<String>,
     /// A thread that does not move for so long ends the process with status 70, in seconds; 0: none is watched
     /// [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::WATCHDOG.parse(text))]
@@ -273,6 +282,8 @@ pub(crate) struct File {
     connections: Option<i64>,
     state: Option<PathBuf>,
     state_interval: Option<i64>,
+    persist: Option<PathBuf>,
+    persist_sync: Option<String>,
     watchdog: Option<i64>,
     #[serde(default)]
     service: Vec<String>,
@@ -452,6 +463,7 @@ pub(crate) struct Config {
     pub(crate) ctl_group: Option<u32>,
     /// How often connections are written.
     pub(crate) state_interval: Option<Duration>,
+    pub(crate) persist: Option<Place>,
     /// How long a thread may stand still.
     pub(crate) watchdog: Option<Duration>,
     /// Packets per second to controllers, at most.
@@ -478,6 +490,7 @@ impl Config {
             validate: self.validate,
             connections: self.connections,
             flows_max: self.flows_max,
+            persist: self.persist.clone(),
             environment: self.environment(),
             watchdog: self.watchdog,
         }
@@ -630,6 +643,14 @@ impl Config {
                 "--state-interval says how often --state is written: give both",
             ));
         }
+        let persist_sync = options.persist_sync.or(file.persist_sync);
+        let persist = Place::new(options.persist.or(file.persist), persist_sync.as_deref())?;
+        if runs_p4.is_some() && persist.is_some() {
+            return Err(Failure::usage(
+                "--persist keeps what OpenFlow controllers program; a P4 program's entries come from --entries or its \
+                 controller",
+            ));
+        }
         let watchdog = bounds::WATCHDOG.pick(options.watchdog, file.watchdog)?;
         if watchdog.is_some_and(|seconds| (1..WATCHDOG_MIN).contains(&seconds)) {
             return Err(Failure::Usage(format!(
@@ -728,6 +749,7 @@ impl Config {
             flows_max: flows_max.map(|n| n as u32),
             log_changes: options.log_changes.or(file.log_changes),
             ctl_group,
+            persist,
             state_interval: some_seconds(state_interval.unwrap_or(60)),
             watchdog: some_seconds(watchdog.unwrap_or(60)),
             punt_rate: bounds::PUNT_RATE

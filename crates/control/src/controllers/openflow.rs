@@ -4,6 +4,7 @@ use super::kind::Kind;
 use crate::config::Config;
 use crate::controller::{Begun, Controller};
 use crate::failure::Failure;
+use crate::persist::kept::{Kept, Opened};
 use crate::program::tables;
 use crate::sync::lock;
 use crate::takeover::running::Running;
@@ -24,12 +25,25 @@ pub struct OpenFlow {
     /// None once the switch stops, or another takes its place.
     pub(crate) channel: Mutex<Option<Channel>>,
     config: Mutex<of_channel::Config>,
+    /// Keeps what changes over a restart.
+    kept: Option<Kept>,
 }
 
 impl OpenFlow {
     pub(crate) fn new(agent: Agent, config: of_channel::Config) -> OpenFlow {
         let (agent, channel) = (Arc::new(Mutex::new(agent)), Mutex::new(None));
-        OpenFlow { agent, channel, config: Mutex::new(config) }
+        OpenFlow { agent, channel, config: Mutex::new(config), kept: None }
+    }
+
+    /// Keeps all that changes from now on. Goes before [`begin`](Self::begin).
+    pub(crate) fn keep(&mut self, opened: Opened) -> Result<(), Failure> {
+        self.kept = Some(opened.begin(&self.agent)?);
+        Ok(())
+    }
+
+    /// What keeps changes over a restart.
+    pub(crate) fn kept(&self) -> Option<&Kept> {
+        self.kept.as_ref()
     }
 
     /// Controllers may come.
@@ -136,6 +150,9 @@ impl Controller for OpenFlow {
 
     fn stop(&self) {
         drop(lock(&self.channel).take());
+        if let Some(kept) = &self.kept {
+            kept.close();
+        }
     }
 }
 
@@ -156,7 +173,12 @@ fn begin<'a>(
     });
     let switch = Switch::start_on(workers, parts, services).map_err(Failure::bad)?;
     let flows_max = config.flows_max.unwrap_or_else(room::flows);
-    Ok(Some(Box::new(Tables { switch, config, flows_max, taken: None })))
+    // What another process has is opened once that one has let go of it.
+    let opened = match (&config.persist, &config.take_over) {
+        (Some(place), None) => Some(Opened::open(place, &config.bridge_name)?),
+        _ => None,
+    };
+    Ok(Some(Box::new(Tables { switch, config, flows_max, taken: None, opened })))
 }
 
 /// A switch of OpenFlow's tables that has begun.
@@ -166,6 +188,8 @@ struct Tables<'a> {
     flows_max: u32,
     /// What was taken from a running switch; controllers wait to be accepted.
     taken: Option<(Agent, Bound)>,
+    /// What was kept.
+    opened: Option<Opened>,
 }
 
 impl Tables<'_> {
@@ -218,15 +242,26 @@ impl Begun for Tables<'_> {
             Some((mut agent, bound)) => {
                 // The first packet may have to be flooded to ports that have just come.
                 agent.follow_ports();
-                let side = OpenFlow::new(agent, channel);
+                let mut side = OpenFlow::new(agent, channel);
+                if let Some(place) = &this.config.persist {
+                    side.keep(Opened::open_after(place, &this.config.bridge_name)?)?;
+                }
                 side.start_bound(&this.switch, bound)?;
                 side
             }
             None => {
                 let Config { datapath_id, flows, groups, meters, .. } = this.config;
-                let side = OpenFlow::new(this.agent(*datapath_id)?, channel);
-                let ports = tables::names(&this.switch);
-                tables::load(&side.agent, &ports, flows, groups, meters)?;
+                let mut side = OpenFlow::new(this.agent(*datapath_id)?, channel);
+                match &mut this.opened {
+                    Some(opened) if !opened.is_fresh() => opened.put_back(&side.agent)?,
+                    _ => {
+                        let ports = tables::names(&this.switch);
+                        tables::load(&side.agent, &ports, flows, groups, meters)?;
+                    }
+                }
+                if let Some(opened) = this.opened.take() {
+                    side.keep(opened)?;
+                }
                 side.start(&this.switch)?;
                 side
             }

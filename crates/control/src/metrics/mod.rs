@@ -11,6 +11,7 @@
 //! | `workers` | how busy each worker is |
 //! | `engine` | packets by what runs them, tables, how long changes take |
 //! | `openflow` | flow entries, groups, meters, controllers |
+//! | `persist` | what is kept over a restart |
 //! | `connections` | the connection tracker |
 //! | `events` | what the control side counts, lines of the log that were lost |
 //!
@@ -21,6 +22,7 @@ mod connections;
 mod engine;
 mod events;
 mod openflow;
+mod persist;
 mod ports;
 mod process;
 mod queues;
@@ -47,6 +49,7 @@ const PARTS: &[fn(&Source<'_>, &mut Text)] = &[
     engine::tell,
     openflow::tell,
     connections::tell,
+    persist::tell,
     events::tell,
 ];
 

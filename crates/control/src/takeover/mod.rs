@@ -39,4 +39,4 @@ pub(crate) mod handover;
 pub mod own;
 pub mod running;
 pub(crate) mod sockets;
-mod wire;
+pub(crate) mod wire;

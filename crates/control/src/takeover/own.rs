@@ -151,6 +151,9 @@ impl Own<'_> {
         if let Some(gone) = self.gone {
             self.switch.set_receiving(true);
             self.handover.ports().take_back(self.switch, gone);
+            if let Some(kept) = self.side.kept() {
+                kept.reopen();
+            }
         }
         // The sockets of the other one may not be closed yet.
         let mut said = false;
@@ -184,6 +187,9 @@ impl Gives for Own<'_> {
         self.switch.set_receiving(false);
         self.gone = Some(Vec::new());
         self.gone = Some(self.handover.ports().let_go(self.switch).map_err(Error::other)?);
+        if let Some(kept) = self.side.kept() {
+            kept.close();
+        }
         Ok(())
     }
 

@@ -179,7 +179,7 @@ impl<S: Read + Write> Running<S> {
 struct Messages<'a>(&'a [u8]);
 
 /// An entry with an action of 1.0's is one of 1.0's: it may take away a tag that is not there.
-fn in_its_dialect(mut message: Message) -> Message {
+pub(crate) fn in_its_dialect(mut message: Message) -> Message {
     if let Message::FlowMod(flow) = &mut message
         && let [Instruction::ApplyActions(actions)] = &flow.instructions[..]
         && actions.iter().any(|action| action.is_of_v10() || *action == Action::PopVlan)

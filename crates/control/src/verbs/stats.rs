@@ -35,6 +35,9 @@ pub struct Answer {
     pub packets: Packets,
     /// What `--validate` has found.
     pub validation: Validation,
+    /// Why changes are not kept over a restart, where they should be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_kept: Option<String>,
     /// The process's workers, in order.
     pub workers: Vec<Worker>,
 }
@@ -124,6 +127,11 @@ impl Verb for Stats {
             false => connected.join(", "),
         };
         let mut answer = answer(at.switch()?, controllers);
+        answer.not_kept =
+            at.bridge().ok().and_then(|bridge| bridge.openflow()).and_then(|openflow| {
+                let kept = openflow.kept()?;
+                Some(format!("{}: {}", kept.folder(), kept.status().failing?))
+            });
         // A switch that no process serves has none to tell of.
         if let Ok(bridges) = at.bridges() {
             answer.workers = bridges.workers().loads().iter().map(worker).collect();
@@ -196,6 +204,7 @@ fn answer(switch: &Switch, controllers: String) -> Answer {
             first: validated.first,
         },
         workers: Vec::new(),
+        not_kept: None,
     }
 }
 
@@ -207,6 +216,9 @@ fn print(answer: &Answer) -> String {
         "engine {}, version {}, up {} s, controllers: {}",
         answer.engine, answer.version, answer.uptime_seconds, answer.controllers
     );
+    if let Some(why) = &answer.not_kept {
+        let _ = writeln!(out, "warning: changes are not kept over a restart: {why}");
+    }
     let _ = writeln!(
         out,
         "{:>5} {:<16} {:<10} {:<5} {:>12} {:>15} {:>12} {:>15} {:>9}  drops",

@@ -110,6 +110,7 @@ pub(crate) fn run(options: VswitchdOptions) -> Result<(), Failure> {
             validate: None,
             connections: control::program::tables::CONNECTIONS,
             flows_max: None,
+            persist: None,
             environment: Environment::default(),
             watchdog: Some(Duration::from_secs(60)),
         },

@@ -86,6 +86,8 @@ impl Agent {
         }
         self.stores.tunnels.numbers = numbers;
         self.tell_options();
+        self.keeping.options();
+        self.keep();
         Ok(())
     }
 
