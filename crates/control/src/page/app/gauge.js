@@ -22,7 +22,7 @@ views.gauge = (() => {
       sheet.rows(one.runs.flatMap((run) => {
         const label = run.repetition ? `${run.label} (${run.repetition + 1})` : run.label;
         return [...run.figures.map(([figure, value]) => [label, figure, number(value), "", ""]),
-          ...run.latencies.map(([figure, sum]) => [label, `${figure}, median`, us(sum.p50_ns ?? sum.median_ns), us(sum.min_ns), us(sum.max_ns)])];
+          ...run.latencies.map(([figure, sum]) => [label, `${figure}, mean`, us(sum.mean_ns), us(sum.min_ns), us(sum.max_ns)])];
       }));
       const said = one.runs.flatMap((run) => run.findings.map((finding) => el("li", null, `${run.label}: ${finding.text}`)));
       return [el("h3", null, one.module), el("div", { class: "card" }, sheet.node), said.length ? el("ul", null, said) : null];

@@ -3,7 +3,7 @@
 views.tables = (() => {
   const nodes = el("ul", { class: "nodes" }), arcs = svg("svg", { "aria-hidden": "true" });
   const none = el("p", { class: "empty" }, "No table has entries. Give some with --flows FILE or `ovs-ofctl add-flow`, or connect a controller.");
-  const remark = el("p", { class: "note" });
+  const remark = el("pre"), left = el("details", { hidden: true }, el("summary", { class: "note" }, "What the code for bursts leaves to code for one packet"), remark);
   const engines = figures(["By compiled code", "By code for one packet", "By the interpreter", "Entries"]);
   const flows = grid("The entries with most packets", [["Table"], ["Priority", "n"], ["Packets", "n"], ["Bytes", "n"], ["Match", "wrap"], ["Actions", "wrap"]],
     "No flow entries.");
@@ -12,6 +12,7 @@ views.tables = (() => {
   const form = el("form", { class: "line", hidden: true, on: { submit: send } },
     el("div", { class: "grow" }, el("label", { for: "flow-line" }, "Add an entry, or `delete MATCH`"), line),
     el("button", { type: "submit" }, "Apply"));
+  const part = el("p", { class: "note", hidden: true }, "Ways are those of the first 50,000 entries.");
   let graph = { edges: [], partial: false }, explained = new Map(), shown = "", parts = new Map(), due = 0;
 
   async function send(event) {
@@ -63,7 +64,7 @@ views.tables = (() => {
       put(part.why, choice || "No entries: every packet takes the table's default.");
       const out = graph.edges.filter((edge) => edge.from === name);
       put(part.next, out.length ? `Goes on to ${out.map((edge) => `${edge.to} (${edge.by}${edge.entries ? `, ${count(edge.entries)} entries` : ""})`).join(", ")}.`
-        : "Packets leave the pipeline here.");
+        : "No entry sends packets to another table.");
     }
     const ran = bridge.packets, of = (name) => (ran[name] ? ran[name].packets : 0), sum = of("code") + of("whole") + of("interpreter");
     engines.set([share(of("code"), sum), share(of("whole"), sum), share(of("interpreter"), sum), count(bridge.entries)]);
@@ -92,7 +93,9 @@ views.tables = (() => {
     if (bridge !== state.bridge) return;
     explained = new Map(told.tables.map((table) => [table.table, table.choice]));
     graph = ways;
-    put(remark, ways.partial ? "Ways are those of the first 50,000 entries." : told.leaves.length ? `Not by code for bursts: ${told.leaves.join("; ")}.` : "");
+    put(remark, told.leaves.join("\n"));
+    left.hidden = !told.leaves.length;
+    part.hidden = !ways.partial;
     flows.rows(held.flows.map((one) => [one.table, one.priority, count(one.packets), bytes(one.bytes), one.match || "*", one.actions]));
     form.hidden = !mayChange() || !openflow;
   }
@@ -105,7 +108,7 @@ views.tables = (() => {
   const show = (node) => {
     node.append(el("h2", null, "Pipeline as it is compiled"), engines.node,
       el("p", { class: "note" }, "Each row is a table: its template, entries and hits. Open one to see why it is looked up so. Arrows show where entries send packets next; dashed ones go back."),
-      el("div", { class: "card" }, none, el("div", { class: "graph" }, el("div", null, arcs), nodes)), remark,
+      el("div", { class: "card" }, none, el("div", { class: "graph" }, el("div", null, arcs), nodes)), part, left,
       el("h2", null, "Flow entries"), form, said, el("div", { class: "card" }, flows.node));
     new ResizeObserver(arrows).observe(nodes);
   };

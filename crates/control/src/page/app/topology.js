@@ -2,10 +2,10 @@
 
 views.topology = (() => {
   const BOX = 250, PORT = 40, HEAD = 34, SHOWN = 10;
-  const total = figures(["Received", "Sent", "Received", "Sent", "Dropped"]);
+  const total = figures(["Packets received", "Packets sent", "Received", "Sent", "Packets dropped"]);
   const picture = el("div");
   const ports = grid("Ports of all bridges", [["Bridge"], ["Port", "n"], ["Name"], ["Link"], ["Kind"],
-    ["Received", "n"], ["", "n"], ["Sent", "n"], ["", "n"], ["Dropped", "n"]],
+    ["Packets in", "n"], ["Bits in", "n"], ["Packets out", "n"], ["Bits out", "n"], ["Dropped", "n"]],
     "No bridge has a port. Add one with `millrace port add NAME=KIND:DEVICE`, or start with --port.");
   let drawn = "", rates = [];
 
