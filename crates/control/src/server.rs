@@ -57,7 +57,10 @@ pub fn run(options: Options) -> Result<(), Failure> {
     let bind = if config.take_over.is_some() { Bind::WhenFree } else { Bind::Now };
     let tls = |address| start::tls_for_readers(&config, address);
     let metrics = metrics::serve(config.metrics, &bridges, bind, tls)?;
-    let page = page::serve(config.page.as_ref(), &bridges, bind, || start::tls_of(&config))?;
+    let page =
+        page::serve(config.page.as_ref(), &bridges, bind, answers(&bridges, None, None), || {
+            start::tls_of(&config)
+        })?;
     let switch = begun.switch().clone();
     signals.of(&switch);
     if let Some(bound) = config.watchdog {
@@ -172,7 +175,13 @@ pub fn run_empty<T>(
         start::warn_of_readers(address);
         Ok(None)
     })?;
-    let page = page::serve(empty.page.as_ref(), &bridges, Bind::Now, || Ok(None))?;
+    let page = page::serve(
+        empty.page.as_ref(),
+        &bridges,
+        Bind::Now,
+        answers(&bridges, None, None),
+        || Ok(None),
+    )?;
     let began = begin(&bridges)?;
     let served = place.open().and_then(|socket| socket.serve(None, answers(&bridges, None, None)));
     let server = match served {

@@ -5,11 +5,13 @@
 //! Refused: verbs that stream or that another process has a conversation by; questions that change anything by GET, and
 //! that name files by either; lists longer than [`LIST_MAX`].
 
-use super::Answers;
 use crate::protocol::{Answer, Reply, Request};
 use crate::verbs;
 use grpc::site::{Asked, Told};
 use serde_json::{Map, Value};
+
+/// What the control socket would answer.
+pub(super) type Answers = Box<dyn Fn(Request) -> Result<Reply<Value>, String> + Send + Sync>;
 
 /// Verbs that look.
 const LOOKS: &[&str] = &[

@@ -35,6 +35,7 @@ pub use guard::{PageAt, Token};
 use crate::bridges::Bridges;
 use crate::failure::Failure;
 use crate::protocol::{Reply, Request};
+use ask::Answers;
 use grpc::site::{Asked, Content, Limits, Told};
 use grpc::{Bind, Server, Services, Site};
 use live::Live;
@@ -42,9 +43,6 @@ use rustls::ServerConfig;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// What the control socket would answer.
-type Answers = Box<dyn Fn(Request) -> Result<Reply<Value>, String> + Send + Sync>;
 
 /// What answers.
 struct App {
@@ -68,11 +66,12 @@ impl Served {
     }
 }
 
-/// Serves the page, if it is asked for. `tls` is used where other machines reach it.
+/// Serves the page, if it is asked for. `answers` are those of the control socket; `tls` is used where other machines reach it.
 pub(crate) fn serve(
     at: Option<&PageAt>,
     bridges: &Bridges,
     bind: Bind,
+    answers: impl Fn(Request) -> Result<Reply<Value>, String> + Send + Sync + 'static,
     tls: impl FnOnce() -> Result<Option<Arc<ServerConfig>>, Failure>,
 ) -> Result<Option<Served>, Failure> {
     let Some(at) = at else { return Ok(None) };
@@ -85,7 +84,7 @@ pub(crate) fn serve(
     }
     let live = Live::start(bridges.clone()).map_err(Failure::bad)?;
     let (html, policy) = bundle::page();
-    let answers = Box::new(crate::server::answers(bridges, None, None));
+    let answers = Box::new(answers);
     let reports = at.reports.clone();
     let app = Arc::new(App { at: at.clone(), answers, live, html, policy, reports });
     let services = Services::of_site(app, Limits::default());

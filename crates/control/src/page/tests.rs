@@ -25,7 +25,8 @@ fn bed(name: &str, token: bool, address: &str) -> Bed {
     flow(&bridges, "br0", "in_port=1,actions=output:2");
     let token = token.then(|| Token::of(TOKEN).unwrap());
     let at = PageAt { address: address.parse().unwrap(), token, reports: None };
-    let served = serve(Some(&at), &bridges, Bind::Now, || Ok(None)).unwrap().unwrap();
+    let answers = crate::server::answers(&bridges, None, None);
+    let served = serve(Some(&at), &bridges, Bind::Now, answers, || Ok(None)).unwrap().unwrap();
     Bed { bridges, served, one, two }
 }
 
