@@ -242,6 +242,7 @@ venv() {
 PIP_PATIENCE=(--retries 1 --timeout 15 --disable-pip-version-check)
 # The reason why there is no environment, in a line.
 venv_reason() { grep -v '^ *$' "$LAB_DIR/venv.log" 2>/dev/null | tail -n 1; }
+page_bin() { venv "${PAGE_VENV:-}" playwright==1.65.2 axe-playwright-python==0.1.8; }
 gnmi_bin() { venv "${GNMI_VENV:-}" pygnmi==0.8.15; }
 p4runtime_bin() { venv "${P4RUNTIME_VENV:-}" p4runtime-shell==0.0.6; }
 osken_bin() { venv "${OSKEN_VENV:-}" os-ken==4.2.2 eventlet==0.41.3; }

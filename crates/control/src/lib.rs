@@ -15,6 +15,7 @@
 //! | [`verbs`] | what can be asked there, a file each |
 //! | [`reload`] | another configuration: planned, applied, taken back |
 //! | `metrics` | counters for Prometheus, a file for each part of the switch |
+//! | [`page`] | the web page, and what it asks |
 //! | [`takeover`] | one process goes on where another one is |
 //! | [`persist`] | what controllers programmed outlives it |
 //! | [`image`] | connections that outlive it |
@@ -44,6 +45,7 @@ mod metrics;
 pub mod model;
 mod normal;
 pub mod output;
+pub mod page;
 pub mod persist;
 pub mod port_kinds;
 mod ports;

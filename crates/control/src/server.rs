@@ -17,7 +17,7 @@ use crate::socket::{Place, Server, Socket};
 use crate::takeover::handover::Handover;
 use crate::takeover::running::{Paused, Running};
 use crate::verb::At;
-use crate::{controllers, guard, logging, metrics, room, start, verbs};
+use crate::{controllers, guard, logging, metrics, page, room, start, verbs};
 use grpc::Bind;
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -57,6 +57,10 @@ pub fn run(options: Options) -> Result<(), Failure> {
     let bind = if config.take_over.is_some() { Bind::WhenFree } else { Bind::Now };
     let tls = |address| start::tls_for_readers(&config, address);
     let metrics = metrics::serve(config.metrics, &bridges, bind, tls)?;
+    let page =
+        page::serve(config.page.as_ref(), &bridges, bind, answers(&bridges, None, None), || {
+            start::tls_of(&config)
+        })?;
     let switch = begun.switch().clone();
     signals.of(&switch);
     if let Some(bound) = config.watchdog {
@@ -93,6 +97,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
     switch.set_receiving(true);
     let mut listeners: Vec<String> = controllers.iter().flat_map(|one| one.listening()).collect();
     listeners.extend(metrics.iter().map(|s| format!("metrics:{}", s.address())));
+    listeners.extend(page.iter().map(|s| format!("http:{}", s.address())));
     listeners.extend(server.iter().map(|s| format!("ctl:{}", s.path().display())));
     let writing = match (&state, config.state_interval) {
         (Some(state), Some(interval)) => Some(state.write_every(&switch, interval)?),
@@ -110,7 +115,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
     });
     signals.wait();
     tracing::info!("stopping");
-    drop((server, metrics));
+    drop((server, metrics, page));
     // Whoever has taken over writes the file from now on.
     drop(writing);
     let handed_over = handover.is_ending();
@@ -143,6 +148,8 @@ pub struct Empty {
     pub ctl_group: Option<u32>,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
+    /// Where the page is served.
+    pub page: Option<page::PageAt>,
 }
 
 /// Runs a process whose bridges are made by `begin`, or by who was begun there, until a signal ends it. What `begin` returns
@@ -168,6 +175,13 @@ pub fn run_empty<T>(
         start::warn_of_readers(address);
         Ok(None)
     })?;
+    let page = page::serve(
+        empty.page.as_ref(),
+        &bridges,
+        Bind::Now,
+        answers(&bridges, None, None),
+        || Ok(None),
+    )?;
     let began = begin(&bridges)?;
     let served = place.open().and_then(|socket| socket.serve(None, answers(&bridges, None, None)));
     let server = match served {
@@ -180,11 +194,12 @@ pub fn run_empty<T>(
     };
     let mut listening: Vec<String> =
         metrics.iter().map(|server| format!("metrics:{}", server.address())).collect();
+    listening.extend(page.iter().map(|page| format!("http:{}", page.address())));
     listening.extend(server.iter().map(|server| format!("ctl:{}", server.path().display())));
     logging::say(&format!("millrace: ready listening {}", words(&listening)));
     signals.wait();
     tracing::info!("stopping");
-    drop((server, metrics));
+    drop((server, metrics, page));
     drop(began);
     bridges.stop();
     signals.ended();

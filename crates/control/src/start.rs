@@ -54,13 +54,18 @@ pub(crate) fn open(listeners: &[Listen]) -> impl Iterator<Item = &Listen> {
         .filter(|l| matches!(l, Listen::Tcp { address, .. } if address.is_unspecified()))
 }
 
+/// TLS as the configuration has it, if there is any.
+pub(crate) fn tls_of(config: &Config) -> Result<Option<Arc<ServerConfig>>, Failure> {
+    let tls = config.channel.tls.as_ref().map(TlsFiles::server).transpose();
+    tls.map_err(Failure::bad)
+}
+
 /// TLS for a server of gRPC at an address, if there is any; says what is to be said where there is none.
 pub(crate) fn tls(
     config: &Config,
     address: SocketAddr,
 ) -> Result<Option<Arc<ServerConfig>>, Failure> {
-    let tls = config.channel.tls.as_ref().map(TlsFiles::server).transpose();
-    let tls = tls.map_err(Failure::bad)?;
+    let tls = tls_of(config)?;
     if tls.is_none() && address.ip().is_unspecified() {
         tracing::warn!(
             %address,
@@ -76,8 +81,7 @@ pub(crate) fn tls_for_readers(
     config: &Config,
     address: SocketAddr,
 ) -> Result<Option<Arc<ServerConfig>>, Failure> {
-    let tls = config.channel.tls.as_ref().map(TlsFiles::server).transpose();
-    let tls = tls.map_err(Failure::bad)?;
+    let tls = tls_of(config)?;
     if tls.is_none() {
         warn_of_readers(address);
     }

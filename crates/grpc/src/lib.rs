@@ -8,6 +8,7 @@
 //! | [`server`] | the socket, its thread, the end |
 //! | [`services`] | which service answers a request |
 //! | [`pages`] | what is read with HTTP/1.1: a path, a text |
+//! | [`site`] | what browsers read: all paths, bodies, streams |
 //! | [`wire`] | connections, with TLS or without |
 //!
 //! All connections run on one thread. Requests that may wait run on threads for blocking work
@@ -17,8 +18,10 @@
 pub mod pages;
 pub mod server;
 pub mod services;
+pub mod site;
 pub mod wire;
 
 pub use pages::{Asked, Page, Shown};
 pub use server::{Bind, Server, ServerError};
 pub use services::Services;
+pub use site::Site;

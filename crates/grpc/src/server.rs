@@ -1,6 +1,7 @@
 //! A socket with services, on a thread of its own, until it is dropped.
 
 use crate::services::Services;
+use crate::site;
 use crate::wire::accept;
 use rustls::ServerConfig;
 use std::io;
@@ -89,10 +90,11 @@ impl Server {
         let (stop, stopped) = oneshot::channel();
         let tls = tls.map(|config| {
             let mut config = ServerConfig::clone(&config);
-            config.alpn_protocols = vec![b"h2".to_vec()];
-            if services.has_pages() {
-                config.alpn_protocols.push(b"http/1.1".to_vec());
-            }
+            config.alpn_protocols = match (services.site(), services.has_pages()) {
+                (Some(_), _) => vec![b"http/1.1".to_vec()],
+                (None, true) => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+                (None, false) => vec![b"h2".to_vec()],
+            };
             TlsAcceptor::from(Arc::new(config))
         });
         let serving = move || {
@@ -167,6 +169,10 @@ async fn serve(
     };
     let (to, connections) = mpsc::channel(16);
     let accepting = tokio::spawn(accept(listener, tls, to));
+    if let Some((site, limits)) = services.site() {
+        site::serve(connections, site, limits).await;
+        return;
+    }
     let serve = Grpc::builder()
         .accept_http1(services.has_pages())
         .http2_keepalive_interval(Some(Duration::from_secs(30)))

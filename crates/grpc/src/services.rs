@@ -1,6 +1,7 @@
 //! Which service answers a request: that whose name its path begins with, or a page of just that path.
 
 use crate::pages::{self, Page};
+use crate::site::{Limits, Site};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -36,9 +37,20 @@ where
 pub struct Services {
     services: Vec<(&'static str, Arc<dyn Answers>)>,
     pages: Vec<(&'static str, Arc<dyn Page>)>,
+    site: Option<(Arc<dyn Site>, Limits)>,
 }
 
 impl Services {
+    /// A site, which has all paths of its address.
+    pub fn of_site(site: Arc<dyn Site>, limits: Limits) -> Services {
+        Services { site: Some((site, limits)), ..Services::default() }
+    }
+
+    /// The site, if this is one.
+    pub(crate) fn site(&self) -> Option<(Arc<dyn Site>, Limits)> {
+        self.site.clone()
+    }
+
     /// These, and this one.
     #[must_use]
     pub fn with<S>(mut self, service: S) -> Services

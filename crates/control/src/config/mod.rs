@@ -5,8 +5,8 @@ pub mod diff;
 mod remote;
 mod setup;
 
-pub use remote::metrics_address;
 pub(crate) use remote::{GnmiAt, P4Runtime};
+pub use remote::{metrics_address, page_at};
 
 use crate::bonds::Bond;
 use crate::bridges::config::{BridgeConfig, DEFAULT_NAME, Defaults, PortConfig};
@@ -112,6 +112,15 @@ pub struct Options {
     /// Serve counters for Prometheus there, at /metrics [default port: 9476]
     #[arg(long, value_name = "ADDR[:PORT]")]
     pub metrics: Option<String>,
+    /// Serve a web page there that shows the switch [default port: 9480]
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    pub http: Option<String>,
+    /// A file with the token that changes by the page want, and beyond loopback all questions
+    #[arg(long, value_name = "FILE")]
+    pub http_token: Option<PathBuf>,
+    /// A folder of gauge's reports, for the page
+    #[arg(long, value_name = "DIR")]
+    pub http_reports: Option<PathBuf>,
     /// Worker threads [default: 1]
     #[arg(long, value_name = "N", value_parser = |text: &str| bounds::WORKERS.parse(text))]
     pub workers: Option<u64>,
@@ -264,6 +273,9 @@ pub(crate) struct File {
     device_id: Option<i64>,
     gnmi: Option<String>,
     metrics: Option<String>,
+    http: Option<String>,
+    http_token: Option<PathBuf>,
+    http_reports: Option<PathBuf>,
     workers: Option<i64>,
     cpus: Option<String>,
     #[serde(default)]
@@ -423,6 +435,8 @@ pub(crate) struct Config {
     pub(crate) gnmi: GnmiAt,
     /// Where metrics are served.
     pub(crate) metrics: Option<SocketAddr>,
+    /// Where the page is served.
+    pub(crate) page: Option<crate::page::PageAt>,
     /// Worker threads.
     pub(crate) workers: usize,
     /// Their processors.
@@ -531,6 +545,11 @@ impl Config {
         let gnmi = remote::gnmi(&options, &file)?;
         let metrics = options.metrics.as_ref().or(file.metrics.as_ref());
         let metrics = metrics.map(|text| metrics_address(text)).transpose()?;
+        let page = page_at(
+            options.http.as_deref().or(file.http.as_deref()),
+            options.http_token.as_deref().or(file.http_token.as_deref()),
+            options.http_reports.or(file.http_reports),
+        )?;
         let (p4, entries) = (options.p4.or(file.p4), options.entries.or(file.entries));
         if entries.is_some() && p4.is_none() {
             return Err(Failure::usage("--entries are of a P4 program: name it with --p4"));
@@ -603,6 +622,9 @@ impl Config {
                 ));
             }
         };
+        if let Some(page) = &page {
+            page.check(tls.as_ref().is_some_and(|tls| tls.ca_cert.is_some()))?;
+        }
         let fail_mode = options.fail_mode.or(file.fail_mode);
         let fail_mode = fail_mode.map_or(FailMode::Secure, FailMode::from);
         let protocols = match options.protocols.or(file.protocols) {
@@ -730,6 +752,7 @@ impl Config {
             p4_runtime,
             gnmi,
             metrics,
+            page,
             workers,
             cpus: options.cpus.or(file.cpus).map_or(Ok(Vec::new()), |s| cpus(&s))?,
             rx_workers,

@@ -3,7 +3,9 @@
 use super::{File, Options};
 use crate::bounds;
 use crate::failure::Failure;
+use crate::page::{PageAt, Token};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 /// The port of P4Runtime, by IANA.
 const P4RUNTIME_PORT: u16 = 9559;
@@ -12,6 +14,30 @@ const GNMI_PORT: u16 = 9339;
 
 /// The port of metrics: one of those that exporters for Prometheus use, 9100 to 9999. It is not registered.
 const METRICS_PORT: u16 = 9476;
+
+/// The port of the page, which is not registered either.
+const PAGE_PORT: u16 = 9480;
+
+/// Where the page is served and for whom, by `--http` and what belongs to it.
+pub fn page_at(
+    address_text: Option<&str>,
+    token: Option<&Path>,
+    reports: Option<PathBuf>,
+) -> Result<Option<PageAt>, Failure> {
+    let Some(text) = address_text else {
+        return match (token, reports) {
+            (None, None) => Ok(None),
+            _ => Err(Failure::usage("--http-token and --http-reports are of --http: give it, too")),
+        };
+    };
+    let address = address("--http", text, PAGE_PORT)?;
+    let token = token.map(Token::read).transpose()?;
+    if let Some(folder) = reports.as_ref().filter(|folder| !folder.is_dir()) {
+        let folder = folder.display();
+        return Err(Failure::Bad(format!("--http-reports {folder}: a folder was expected")));
+    }
+    Ok(Some(PageAt { address, token, reports }))
+}
 
 /// Where metrics are served, by `--metrics`.
 pub fn metrics_address(text: &str) -> Result<SocketAddr, Failure> {
@@ -108,6 +134,35 @@ mod tests {
             ..Options::default()
         };
         assert!(text(Config::new(flows).unwrap_err()).contains("--p4runtime takes the place of"));
+    }
+
+    #[test]
+    fn the_page_is_for_this_machine_or_for_who_is_known() {
+        let of = |http: Option<&str>, change: fn(&mut Options)| {
+            let mut options = Options { http: http.map(str::to_owned), ..Options::default() };
+            change(&mut options);
+            Config::new(options).map(|c| c.page.map(|at| at.address.to_string())).map_err(text)
+        };
+        assert_eq!(of(None, |_| {}), Ok(None));
+        assert_eq!(of(Some("127.0.0.1"), |_| {}), Ok(Some("127.0.0.1:9480".to_owned())));
+        assert!(of(Some("0.0.0.0:80"), |_| {}).unwrap_err().contains("give --http-token FILE"));
+        assert!(of(Some("here"), |_| {}).unwrap_err().contains("as in 127.0.0.1:9480"));
+        let alone = of(None, |o| o.http_token = Some("/t".into())).unwrap_err();
+        assert!(alone.contains("are of --http"), "{alone}");
+        let none = of(Some("::1"), |o| o.http_token = Some("/there-is-none".into())).unwrap_err();
+        assert!(none.starts_with("--http-token /there-is-none: "), "{none}");
+        let none = of(Some("::1"), |o| o.http_reports = Some("/there-is-none".into())).unwrap_err();
+        assert!(none.contains("a folder was expected"), "{none}");
+        // Certificates say who a client is only if an authority is named.
+        let tls = |o: &mut Options| {
+            (o.private_key, o.certificate) = (Some("/k".into()), Some("/c".into()));
+        };
+        assert!(of(Some("10.0.0.1"), tls).is_err());
+        let known = |o: &mut Options| {
+            (o.private_key, o.certificate) = (Some("/k".into()), Some("/c".into()));
+            o.ca_cert = Some("/a".into());
+        };
+        assert_eq!(of(Some("10.0.0.1"), known), Ok(Some("10.0.0.1:9480".to_owned())));
     }
 
     #[test]

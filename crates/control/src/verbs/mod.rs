@@ -11,7 +11,9 @@ pub mod dump;
 mod entry;
 pub mod events;
 pub mod explain;
+pub mod flow;
 pub mod flows;
+pub mod graph;
 pub mod groups;
 pub mod meters;
 pub mod mirror;
@@ -45,7 +47,9 @@ pub const ALL: &[Row] = &[
     Row::of::<dump::Dump>(),
     Row::of::<events::Events>(),
     Row::of::<explain::Explain>(),
+    Row::of::<flow::Flow>(),
     Row::of::<flows::Flows>(),
+    Row::of::<graph::Graph>(),
     Row::of::<groups::Groups>(),
     Row::of::<meters::Meters>(),
     Row::of::<bond::Bonds>(),

@@ -12,7 +12,7 @@ use switch::Switch;
 pub struct Trace {
     /// The port it comes in by.
     pub in_port: u32,
-    /// Its bytes in hexadecimal.
+    /// Its bytes in hexadecimal, or what it matches, as `ovs-appctl ofproto/trace` takes it.
     pub packet: String,
 }
 
@@ -78,7 +78,7 @@ impl Verb for Trace {
     type Answer = Answer;
 
     fn answer(self, at: &At<'_>) -> Result<Reply<Answer>, String> {
-        let bytes = hex(&self.packet).ok_or("the packet is not hexadecimal")?;
+        let bytes = frame_of(self.in_port, &self.packet)?;
         check_port(at.switch()?, self.in_port)?;
         Ok(Reply::Answer(trace(at.switch()?, self.in_port, &bytes)))
     }
@@ -108,6 +108,21 @@ impl Verb for Trace {
             let _ = writeln!(out, "to the controller ({}): {}", p.reason, p.packet.summary);
         }
         out
+    }
+}
+
+/// The frame that a text means.
+fn frame_of(in_port: u32, text: &str) -> Result<Vec<u8>, String> {
+    if let Some(bytes) = hex(text) {
+        return Ok(bytes);
+    }
+    let described = openflow::syntax::parse_packet(text)
+        .map_err(|error| format!("the packet is neither hexadecimal nor a flow: {error}"))?;
+    match described.in_port {
+        Some(said) if said != in_port => {
+            Err(format!("the packet says in_port={said}, the question {in_port}"))
+        }
+        _ => Ok(described.bytes),
     }
 }
 
@@ -181,5 +196,18 @@ mod tests {
         assert_eq!(hex("0"), None);
         assert_eq!(hex("in_port=1"), None);
         assert_eq!(hex(""), None);
+    }
+
+    #[test]
+    fn a_packet_is_written_as_octets_or_as_a_flow() {
+        assert_eq!(frame_of(1, "00:ff"), Ok(vec![0, 255]));
+        let frame = frame_of(1, "in_port=1,tcp,nw_dst=10.0.0.2,tp_dst=80").unwrap();
+        assert_eq!((&frame[30..34], &frame[36..38]), (&[10, 0, 0, 2][..], &[0, 80][..]));
+        assert_eq!(
+            frame_of(2, "in_port=1,tcp").unwrap_err(),
+            "the packet says in_port=1, the question 2"
+        );
+        let wrong = frame_of(1, "tpc").unwrap_err();
+        assert!(wrong.starts_with("the packet is neither hexadecimal nor a flow: "), "{wrong}");
     }
 }

@@ -117,6 +117,7 @@ pub(crate) fn run(options: VswitchdOptions) -> Result<(), Failure> {
         ctl: told.ctl.clone(),
         ctl_group: None,
         metrics: told.metrics,
+        page: told.page.clone(),
     };
     run_empty(empty, |bridges| {
         let running = start(&told, bridges)?;

@@ -2,8 +2,9 @@
 
 use super::{MODULES, PROGRAM};
 use clap::Args;
-use control::config::metrics_address;
+use control::config::{metrics_address, page_at};
 use control::failure::Failure;
+use control::page::PageAt;
 use ovsdb::Remote;
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -60,6 +61,12 @@ pub(crate) struct VswitchdOptions {
     /// Serve counters for Prometheus there, at /metrics [default port: 9476]
     #[arg(long, value_name = "ADDR[:PORT]")]
     metrics: Option<String>,
+    /// Serve a web page there that shows the switch [default port: 9480]
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    http: Option<String>,
+    /// A file with the token that changes by the page want, and beyond loopback all questions
+    #[arg(long, value_name = "FILE")]
+    http_token: Option<PathBuf>,
 }
 
 /// The options, with what is by default filled in.
@@ -76,6 +83,7 @@ pub(super) struct Told {
     pub(super) workers: usize,
     pub(super) ctl: Option<PathBuf>,
     pub(super) metrics: Option<SocketAddr>,
+    pub(super) page: Option<PageAt>,
     pub(super) levels: std::sync::Arc<Levels>,
     pub(super) log_path: Option<PathBuf>,
 }
@@ -127,6 +135,10 @@ impl VswitchdOptions {
             Some(file) => paths.in_run(&file),
             None => paths.pid_file(PROGRAM),
         });
+        let page = page_at(self.http.as_deref(), self.http_token.as_deref(), None)?;
+        if let Some(page) = &page {
+            page.check(false)?;
+        }
         Ok(Told {
             database,
             pid_file,
@@ -139,6 +151,7 @@ impl VswitchdOptions {
             workers: usize::from(self.workers.max(1)),
             ctl: self.ctl,
             metrics: self.metrics.as_deref().map(metrics_address).transpose()?,
+            page,
             levels: std::sync::Arc::new(levels),
             log_path,
             paths,
