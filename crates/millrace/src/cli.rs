@@ -3,11 +3,13 @@
 mod config;
 mod events;
 mod flows;
+mod save;
 mod to;
 
 pub(crate) use config::{ConfigCommand, ConfigOptions};
 pub(crate) use events::EventsOptions;
 pub(crate) use flows::{FlowOrder, FlowsOptions, GroupsOptions, MetersOptions};
+pub(crate) use save::SaveOptions;
 pub(crate) use to::To;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -63,6 +65,8 @@ pub(crate) enum Command {
     Bond(BondOptions),
     /// Check a configuration file, apply it to a running switch, take it back
     Config(ConfigOptions),
+    /// Write what runs as files that start it again
+    Save(SaveOptions),
     /// Show what has happened: changes and who made them, links, controllers, warnings
     Events(EventsOptions),
     /// Show flow entries with their counters and rates
