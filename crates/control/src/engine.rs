@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 
 /// `--engine`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineName {
     /// Compiles the pipeline to machine code

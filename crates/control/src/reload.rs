@@ -15,7 +15,7 @@
 
 use crate::bridges::Bridges;
 use crate::config::diff::{BridgeParts, Change, PortParts, Setup, diff};
-use crate::config::{Config, Options, check_cpus};
+use crate::config::{Config, File, Options, check_cpus};
 use crate::controllers;
 use crate::failure::Failure;
 use crate::logging::now;
@@ -79,6 +79,8 @@ struct State {
 /// The configurations of a process.
 pub(crate) struct Reload {
     options: Options,
+    /// What the process was started with: its options, and the file as it was then.
+    given: File,
     /// What the process has from its start on.
     process: BTreeMap<&'static str, String>,
     /// Files that are read at the start, as they were then.
@@ -114,12 +116,18 @@ impl Reload {
         let files = entries.chain(&config.p4).chain(&config.entries);
         Reload {
             options,
+            given: config.given.clone(),
             process: setup.process.clone(),
             read: files.map(|file| (file.clone(), version(file))).collect(),
             bridges,
             state: Mutex::default(),
             decided: Condvar::new(),
         }
+    }
+
+    /// What the process was started with.
+    pub(crate) fn given(&self) -> &File {
+        &self.given
     }
 
     /// Files that hold something else than at the start, a line each.

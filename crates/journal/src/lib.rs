@@ -36,6 +36,8 @@
 mod background;
 mod error;
 pub mod frame;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod record;
 pub mod restore;
 mod source;

@@ -4,6 +4,7 @@ mod config;
 mod events;
 mod flows;
 mod observe;
+mod save;
 mod to;
 mod top;
 
@@ -11,6 +12,7 @@ pub(crate) use config::{ConfigCommand, ConfigOptions};
 pub(crate) use events::EventsOptions;
 pub(crate) use flows::{FlowOrder, FlowsOptions, GroupsOptions, MetersOptions};
 pub(crate) use observe::ObserveOptions;
+pub(crate) use save::SaveOptions;
 pub(crate) use to::To;
 pub(crate) use top::{TopOptions, TopPage};
 
@@ -71,6 +73,8 @@ pub(crate) enum Command {
     Bond(BondOptions),
     /// Check a configuration file, apply it to a running switch, take it back
     Config(ConfigOptions),
+    /// Write what runs as files that start it again
+    Save(SaveOptions),
     /// Show what has happened: changes and who made them, links, controllers, warnings
     Events(EventsOptions),
     /// Show flow entries with their counters and rates

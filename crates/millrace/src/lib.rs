@@ -50,6 +50,7 @@ mod observe;
 mod p4;
 mod p4_shell;
 mod queue;
+mod save;
 mod services;
 mod show;
 mod stand_in;
@@ -95,6 +96,7 @@ fn command(words: Vec<OsString>) -> ExitCode {
         cli::Command::Mirror(options) => bridges::mirror(options),
         cli::Command::Bond(options) => bridges::bond(options),
         cli::Command::Config(options) => config::config(options),
+        cli::Command::Save(options) => save::save(options),
         cli::Command::Events(options) => events::events(options),
         cli::Command::Flows(options) => flows::flows(options),
         cli::Command::Groups(options) => flows::groups(options),

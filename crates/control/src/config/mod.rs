@@ -5,6 +5,7 @@ pub mod diff;
 mod receive;
 mod remote;
 mod setup;
+pub(crate) mod written;
 
 pub(crate) use receive::{RxRate, RxWorker};
 pub(crate) use remote::{GnmiAt, P4Runtime};
@@ -232,7 +233,7 @@ pub struct Options {
 }
 
 /// `--fail-mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FailModeName {
     /// Forward by the tables as they are
@@ -242,7 +243,7 @@ pub enum FailModeName {
 }
 
 /// A configuration file.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct File {
     #[serde(default)]
@@ -322,7 +323,7 @@ pub(crate) struct File {
 }
 
 /// A bridge beside the first one.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct BridgeSection {
     name: String,
@@ -402,6 +403,10 @@ impl From<FailModeName> for FailMode {
 
 /// Threads say that they live once a second: a shorter bound would accuse who is well.
 const WATCHDOG_MIN: u64 = 5;
+/// Seconds between attempts to connect, at most, unless the configuration says otherwise.
+const BACKOFF: u64 = 8;
+/// Seconds of silence until a controller is probed, likewise.
+const PROBE: u64 = 5;
 
 /// So many seconds; none if 0.
 fn some_seconds(seconds: u64) -> Option<Duration> {
@@ -411,6 +416,8 @@ fn some_seconds(seconds: u64) -> Option<Duration> {
 /// Everything `run` needs to know, checked.
 #[derive(Debug)]
 pub(crate) struct Config {
+    /// The file with what options added, and with what they overrode.
+    pub(crate) given: File,
     /// Ports in order.
     pub(crate) ports: Vec<Spec>,
     /// The controller channel.
@@ -533,6 +540,7 @@ impl Config {
 
     /// From the options and a file that was read.
     pub(crate) fn of(file: File, options: Options) -> Result<Config, Failure> {
+        let whole = file.clone().with(&options);
         let both = |mut a: Vec<String>, b: Vec<String>| {
             a.extend(b);
             a
@@ -724,8 +732,8 @@ impl Config {
             protocols,
             fail_mode,
             auxiliary: auxiliary.unwrap_or(0) as u8,
-            backoff_max: Duration::from_secs(backoff.unwrap_or(8)),
-            timing: Timing { probe: Duration::from_secs(probe.unwrap_or(5)) },
+            backoff_max: Duration::from_secs(backoff.unwrap_or(BACKOFF)),
+            timing: Timing { probe: Duration::from_secs(probe.unwrap_or(PROBE)) },
             tls,
             packet_in_rate,
             ..of_channel::Config::default()
@@ -734,6 +742,7 @@ impl Config {
         let bridges = bridges.collect::<Result<Vec<_>, _>>()?;
         let bridge_name = options.bridge_name.or(file.bridge_name);
         Ok(Config {
+            given: whole,
             ports,
             channel,
             bridge_name: bridge_name.unwrap_or_else(|| DEFAULT_NAME.to_owned()),

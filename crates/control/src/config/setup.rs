@@ -32,6 +32,8 @@ impl Config {
     fn process(&self) -> BTreeMap<&'static str, String> {
         // In full, so that a setting that is added is told apart.
         let Config {
+            // Said by the others.
+            given: _,
             // Of bridges and ports.
             ports: _,
             channel: _,

@@ -208,7 +208,8 @@ impl Writer {
     }
 }
 
-fn flow_mod(table: u8, flow: &Flow) -> FlowMod {
+/// An add that makes the entry again.
+pub(crate) fn flow_mod(table: u8, flow: &Flow) -> FlowMod {
     let keeps =
         FlowModFlags::SEND_FLOW_REM | FlowModFlags::NO_PKT_COUNTS | FlowModFlags::NO_BYT_COUNTS;
     FlowMod {

@@ -25,6 +25,7 @@ pub mod p4_names;
 pub mod packets;
 pub mod port;
 pub mod queue;
+pub mod save;
 pub mod service;
 pub mod stations;
 pub mod stats;
@@ -60,6 +61,7 @@ pub const ALL: &[Row] = &[
     Row::of::<p4_names::P4Names>(),
     Row::of::<port::Ports>(),
     Row::of::<queue::Queue>(),
+    Row::of::<save::Save>(),
     Row::of::<service::Service>(),
     Row::of::<stations::Stations>(),
     Row::of::<stats::Stats>(),
