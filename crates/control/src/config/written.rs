@@ -68,6 +68,9 @@ impl File {
             device_id,
             gnmi,
             metrics,
+            http,
+            http_token,
+            http_reports,
             workers,
             cpus,
             rx_workers,
@@ -131,6 +134,8 @@ impl File {
             (&mut self.persist, persist),
             (&mut self.ctl, ctl),
             (&mut self.log_changes, log_changes),
+            (&mut self.http_token, http_token),
+            (&mut self.http_reports, http_reports),
         ] {
             over(place, given);
         }
@@ -140,6 +145,7 @@ impl File {
             (&mut self.p4runtime, p4runtime),
             (&mut self.gnmi, gnmi),
             (&mut self.metrics, metrics),
+            (&mut self.http, http),
             (&mut self.cpus, cpus),
             (&mut self.normal, normal),
             (&mut self.persist_sync, persist_sync),

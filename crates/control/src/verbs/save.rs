@@ -67,6 +67,8 @@ impl Verb for Save {
         let mut left_out = Vec::new();
         for one in &all {
             let Some(openflow) = one.openflow() else { return Err(runs_p4(one)) };
+            // It asks the agent, too.
+            let id = one.status().datapath_id;
             let agent = lock(&openflow.agent);
             let has = agent.flows().total().0 + agent.groups().len() + agent.meters().len();
             if one.name() != bridge.name() {
@@ -76,7 +78,6 @@ impl Verb for Save {
                 left_out_of_another(one, &mut left_out);
             }
             left_out_of(one, &agent, &mut left_out);
-            let id = one.status().datapath_id;
             let setup = setup.iter_mut().find(|setup| setup.bridge.name == one.name());
             if let Some(setup) = setup {
                 setup.bridge.datapath_id = setup.bridge.datapath_id.or(id);
