@@ -320,12 +320,10 @@ fn workers(rates: &Rates, before: &stats::Answer, now: &stats::Answer) -> Table 
         let old = before.workers.get(n).unwrap_or(&none);
         let taken = rates.of(old.taken, worker.taken);
         let rounds = rates.of(old.rounds, worker.rounds);
-        let percent = |old, now| format!("{:.1} %", (rates.of(old, now) / 10.0).min(100.0));
         Row {
             cells: vec![
                 n.to_string(),
-                percent(old.busy_ms, worker.busy_ms),
-                percent(old.asleep_ms, worker.asleep_ms),
+                format!("{:.1} %", (rates.of(old.busy_ms, worker.busy_ms) / 10.0).min(100.0)),
                 short(taken),
                 format!("{:.1}", if rounds > 0.0 { taken / rounds } else { 0.0 }),
             ],
@@ -335,7 +333,7 @@ fn workers(rates: &Rates, before: &stats::Answer, now: &stats::Answer) -> Table 
             rate: taken,
         }
     });
-    let names = ["worker", "busy", "asleep", "frames/s", "frames a round"];
+    let names = ["worker", "busy", "frames/s", "frames a round"];
     Table { columns: columns(&names), rows: rows.collect(), remark: None }
 }
 
@@ -491,7 +489,7 @@ pub(super) mod tests {
             ["2", "p2", "tap", "down", "2.0k", "512.0k", "500", "0", "20", "0"]
         );
         assert_eq!(cells(Page::Tables, &all)[0], ["t0", "3", "200", "75.0 %", "hash: exact keys"]);
-        assert_eq!(cells(Page::Workers, &all)[0], ["0", "25.0 %", "50.0 %", "320", "32.0"]);
+        assert_eq!(cells(Page::Workers, &all)[0], ["0", "25.0 %", "320", "32.0"]);
         // The busiest first.
         let flows = cells(Page::Flows, &all);
         assert_eq!((&*flows[0][2], &*flows[0][6]), ("50", "tcp,tp_dst=2"));
