@@ -14,7 +14,7 @@ pub(crate) use flows::{FlowOrder, FlowsOptions, GroupsOptions, MetersOptions};
 pub(crate) use observe::ObserveOptions;
 pub(crate) use save::SaveOptions;
 pub(crate) use to::To;
-pub(crate) use top::{TopOptions, TopPage};
+pub(crate) use top::TopOptions;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use control::engine::EngineName;

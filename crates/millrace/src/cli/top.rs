@@ -1,7 +1,8 @@
 //! What `millrace top` is told.
 
 use super::to::To;
-use clap::{Args, ValueEnum};
+use crate::top::Page;
+use clap::Args;
 use std::num::NonZeroU32;
 
 /// `millrace top`.
@@ -9,7 +10,7 @@ use std::num::NonZeroU32;
 pub(crate) struct TopOptions {
     /// The page to begin with
     #[arg(value_enum, default_value_t)]
-    pub(crate) page: TopPage,
+    pub(crate) page: Page,
     /// Seconds between two readings
     #[arg(long, short, value_name = "SECONDS", default_value = "1")]
     pub(crate) interval: NonZeroU32,
@@ -18,22 +19,4 @@ pub(crate) struct TopOptions {
     pub(crate) batch: Option<NonZeroU32>,
     #[command(flatten)]
     pub(crate) to: To,
-}
-
-/// What is shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TopPage {
-    /// Rates of each port, and its drops
-    #[default]
-    Ports,
-    /// Flow entries, those with most packets a second first
-    Flows,
-    /// Lookups and hits of each table, and how it is looked up
-    Tables,
-    /// Drops by port and reason
-    Drops,
-    /// What workers spend their time on
-    Workers,
-    /// Connections of OpenFlow's ct
-    Connections,
 }

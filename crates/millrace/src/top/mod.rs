@@ -13,32 +13,20 @@ mod pages;
 mod read;
 mod view;
 
-use crate::cli::{TopOptions, TopPage};
+use crate::cli::TopOptions;
 use control::failure::Failure;
 use control::output::say;
-use pages::{Page, Scope};
+pub(crate) use pages::Page;
+use pages::Scope;
 use read::{Reader, Reading};
 use std::io::IsTerminal as _;
 use std::time::Duration;
-
-impl From<TopPage> for Page {
-    fn from(page: TopPage) -> Page {
-        match page {
-            TopPage::Ports => Page::Ports,
-            TopPage::Flows => Page::Flows,
-            TopPage::Tables => Page::Tables,
-            TopPage::Drops => Page::Drops,
-            TopPage::Workers => Page::Workers,
-            TopPage::Connections => Page::Connections,
-        }
-    }
-}
 
 /// `millrace top`.
 pub(crate) fn top(options: TopOptions) -> Result<(), Failure> {
     let interval = Duration::from_secs(u64::from(options.interval.get()));
     let reader = Reader::new(options.to.whom());
-    let begin = options.page.into();
+    let begin = options.page;
     if options.batch.is_none() && !std::io::stdout().is_terminal() {
         return Err(Failure::Bad(
             "`top` fills a terminal, and this is none: --batch 1 prints a page once".to_owned(),

@@ -1,19 +1,27 @@
 //! Rows of each page, and rates between two readings.
 
 use super::read::Reading;
+use clap::ValueEnum;
 use console::short;
 use control::verbs::flows::One;
 use control::verbs::stats;
 use std::collections::{BTreeMap, HashMap};
 
 /// What is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Page {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Page {
+    /// Rates of each port, and its drops
+    #[default]
     Ports,
+    /// Flow entries, those with most packets a second first
     Flows,
+    /// Lookups and hits of each table, and how it is looked up
     Tables,
+    /// Drops by port and reason
     Drops,
+    /// What workers spend their time on
     Workers,
+    /// Connections of OpenFlow's ct
     Connections,
 }
 
