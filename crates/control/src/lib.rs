@@ -17,9 +17,10 @@
 //! | `metrics` | counters for Prometheus, a file for each part of the switch |
 //! | [`page`] | the web page, and what it asks |
 //! | [`takeover`] | one process goes on where another one is |
+//! | [`upgrade`] | the running process starts another binary, which does that |
 //! | [`persist`] | what controllers programmed outlives it |
 //! | [`image`] | connections that outlive it |
-//! | [`logging`], [`signals`], `guard`, `room` | the process: its log, its end, its faults, its limits |
+//! | [`logging`], [`signals`], `guard`, `room`, `supervisor` | the process: its log, its end, its faults, its limits, who watches it |
 //!
 //! In: [`config::Options`]. Out: a switch that runs until a signal ends it, and answers at its socket meanwhile.
 
@@ -57,8 +58,10 @@ pub mod server;
 pub mod signals;
 mod socket;
 mod start;
+mod supervisor;
 pub mod sync;
 pub mod takeover;
 pub mod tunnels;
+pub mod upgrade;
 pub mod verb;
 pub mod verbs;

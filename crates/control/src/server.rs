@@ -17,7 +17,7 @@ use crate::socket::{Place, Server, Socket};
 use crate::takeover::handover::Handover;
 use crate::takeover::running::{Paused, Running};
 use crate::verb::At;
-use crate::{controllers, guard, logging, metrics, page, room, start, verbs};
+use crate::{controllers, guard, logging, metrics, page, room, start, supervisor, verbs};
 use grpc::Bind;
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -103,18 +103,26 @@ pub fn run(options: Options) -> Result<(), Failure> {
         (Some(state), Some(interval)) => Some(state.write_every(&switch, interval)?),
         _ => None,
     };
-    logging::say(&format!(
-        "millrace: ready ports {} listening {}",
-        words(&described),
-        words(&listeners)
-    ));
+    let status = format!("ready ports {} listening {}", words(&described), words(&listeners));
+    logging::say(&format!("millrace: {status}"));
+    supervisor::ready(&status);
     controllers.iter().for_each(|one| one.advise());
-    signals.on_hangup(move || match reload.apply(None, None) {
-        Ok(_) => {}
-        Err(why) => tracing::error!("SIGHUP: {why}"),
+    signals.on_hangup(move || {
+        supervisor::reloading();
+        let applied = reload.apply(None, None);
+        supervisor::reloaded(match &applied {
+            Ok(_) => "the configuration was applied",
+            Err(_) => "the configuration was not applied: the log says why",
+        });
+        if let Err(why) = applied {
+            tracing::error!("SIGHUP: {why}");
+        }
     });
     signals.wait();
     tracing::info!("stopping");
+    if !handover.is_ending() {
+        supervisor::stopping();
+    }
     drop((server, metrics, page));
     // Whoever has taken over writes the file from now on.
     drop(writing);
@@ -196,9 +204,12 @@ pub fn run_empty<T>(
         metrics.iter().map(|server| format!("metrics:{}", server.address())).collect();
     listening.extend(page.iter().map(|page| format!("http:{}", page.address())));
     listening.extend(server.iter().map(|server| format!("ctl:{}", server.path().display())));
-    logging::say(&format!("millrace: ready listening {}", words(&listening)));
+    let status = format!("ready listening {}", words(&listening));
+    logging::say(&format!("millrace: {status}"));
+    supervisor::ready(&status);
     signals.wait();
     tracing::info!("stopping");
+    supervisor::stopping();
     drop((server, metrics, page));
     drop(began);
     bridges.stop();
@@ -349,6 +360,7 @@ impl Starting<'_> {
     fn serve(&self, socket: Socket) -> Result<Server, Failure> {
         let pulse = self.switch.pulse("ctl");
         let answers = answers(self.bridges, Some(self.handover), Some(self.reload));
+        self.handover.served_at(&self.place.path);
         socket.serve(Some(pulse), answers).map_err(|e| no_control_socket(self.place, &e))
     }
 }

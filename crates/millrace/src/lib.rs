@@ -56,6 +56,7 @@ mod show;
 mod stand_in;
 mod stf;
 mod top;
+mod upgrade;
 mod vswitchd;
 
 use clap::{CommandFactory, Parser};
@@ -97,6 +98,7 @@ fn command(words: Vec<OsString>) -> ExitCode {
         cli::Command::Bond(options) => bridges::bond(options),
         cli::Command::Config(options) => config::config(options),
         cli::Command::Save(options) => save::save(options),
+        cli::Command::Upgrade(options) => upgrade::upgrade(options),
         cli::Command::Events(options) => events::events(options),
         cli::Command::Flows(options) => flows::flows(options),
         cli::Command::Groups(options) => flows::groups(options),
@@ -125,6 +127,9 @@ fn command(words: Vec<OsString>) -> ExitCode {
             Ok(())
         }
     };
+    if let Err(Failure::Bad(text) | Failure::Status(_, text) | Failure::Usage(text)) = &result {
+        control::upgrade::reason::tell(text);
+    }
     let status = match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Bad(text)) => {

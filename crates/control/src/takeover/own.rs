@@ -201,7 +201,7 @@ impl Gives for Own<'_> {
 
     fn finish(&mut self) -> std::io::Result<()> {
         // There is no way back.
-        self.handover.enter(Phase::Ending);
+        self.handover.ending();
         self.handover.end()?;
         self.handover.wait_for(Phase::Freed);
         Ok(())

@@ -31,6 +31,7 @@ pub mod stations;
 pub mod stats;
 pub mod take_over;
 pub mod trace;
+pub mod upgrade;
 pub mod version;
 
 use crate::protocol::{Reply, Request};
@@ -67,6 +68,7 @@ pub const ALL: &[Row] = &[
     Row::of::<stats::Stats>(),
     Row::of::<take_over::TakeOver>(),
     Row::of::<trace::Trace>(),
+    Row::of::<upgrade::Upgrade>(),
     Row::of::<version::Version>(),
 ];
 
