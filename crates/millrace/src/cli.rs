@@ -115,6 +115,12 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<std::ffi::OsString>,
     },
+    /// Write the manual pages, one for each command
+    Man {
+        /// The folder; it is made if it is not there
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
     /// Print a shell's completions
     Completions {
         /// Which shell

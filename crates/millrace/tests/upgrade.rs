@@ -98,7 +98,7 @@ impl Bed {
 
 /// Ends a process that is not our child.
 fn end(number: u64) {
-    let pid = rustix::process::Pid::from_raw(pid as i32).expect("it is not 0");
+    let pid = rustix::process::Pid::from_raw(number as i32).expect("it is not 0");
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let deadline = Instant::now() + PATIENCE;
     // Nobody may have waited for it: it has no file any more.
@@ -114,7 +114,7 @@ fn another_binary_goes_on_and_the_service_manager_follows() {
     let before = bed.old.pid();
     let ready = bed.told("READY=1");
     assert!(ready.contains(&format!("MAINPID={before}\n")), "{ready}");
-    assert!(ready.contains("STATUS=ready ports 1:a,2:b"), "{ready}");
+    assert!(ready.contains("STATUS=ready ports 1=a,2=b"), "{ready}");
     bed.told("WATCHDOG=1");
     assert_eq!(bed.done(&["upgrade", "--if-changed"])["upgraded"], false);
     // As a package does it: another file has the name.

@@ -2,8 +2,8 @@
 
 use super::reason::{REASON_MAX, VARIABLE};
 use crate::protocol::line;
-use crate::supervisor;
 use crate::takeover::handover::Handover;
+use crate::{confine, supervisor};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io::{PipeReader, Read as _, Write as _};
@@ -52,6 +52,9 @@ fn start(binary: &Path, ctl: &Path) -> Result<(Child, PipeReader), String> {
     command.args(arguments(std::env::args_os().skip(1), ctl)).env(VARIABLE, "1");
     // Whoever reads it takes the watchdog for another process's.
     command.env_remove("WATCHDOG_PID");
+    if let Some(left) = confine::left() {
+        command.env(confine::VARIABLE, left);
+    }
     let child = command.stdin(Stdio::from(told)).spawn().map_err(shown)?;
     Ok((child, reasons))
 }

@@ -35,6 +35,7 @@ pub mod upgrade;
 pub mod version;
 
 use crate::protocol::{Reply, Request};
+use crate::role::Role;
 use crate::verb::{Asked, At, Change, Row};
 use serde_json::Value;
 
@@ -83,8 +84,10 @@ pub(crate) fn read(request: Request) -> Result<Box<dyn Asked>, String> {
 }
 
 /// Answers a question, and notes what it has changed.
-pub(crate) fn answer(at: &At<'_>, request: Request) -> Result<Reply<Value>, String> {
+pub(crate) fn answer(at: &At<'_>, role: Role, request: Request) -> Result<Reply<Value>, String> {
+    let verb = request.verb.clone();
     let asked = read(request)?;
+    role.may(&verb, asked.role())?;
     let change = asked.change();
     let answer = asked.answer(at)?;
     if let Some(change) = change {

@@ -2,6 +2,7 @@
 
 use crate::controllers::openflow::OpenFlow;
 use crate::protocol::Reply;
+use crate::role::Role;
 use crate::takeover::handover::Handover;
 use crate::takeover::own;
 use crate::verb::{At, Verb};
@@ -20,6 +21,11 @@ impl Verb for TakeOver {
     fn answer(self, at: &At<'_>) -> Result<Reply<own::Answer>, String> {
         let (openflow, handover) = may_hand_over(at)?;
         own::stream(at.switch()?, &openflow, handover)
+    }
+
+    /// This process ends.
+    fn role(&self) -> Role {
+        Role::Admin
     }
 
     fn text(_: &own::Answer) -> String {

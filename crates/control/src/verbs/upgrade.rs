@@ -42,10 +42,11 @@ impl Verb for Upgrade {
             return Err(format!("{}: give the whole path of the binary", binary.display()));
         }
         let is_same = binary::is_running(&binary)?;
-        let version = binary::version(&binary)?;
         if self.if_changed && is_same {
+            let version = env!("CARGO_PKG_VERSION").to_owned();
             return Ok(Reply::Answer(Answer { binary, version, starts: false }));
         }
+        let version = binary::version(&binary)?;
         let (_, handover) = may_hand_over(at)?;
         let handover = handover.clone();
         let ctl = handover.ctl().map(Path::to_path_buf);
