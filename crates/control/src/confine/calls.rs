@@ -212,6 +212,8 @@ const PROCESS: &[c_long] = &[
     libc::SYS_uname,
     libc::SYS_sysinfo,
     libc::SYS_getrandom,
+    // To look at an interface that was moved into another network namespace, for who has the capability.
+    libc::SYS_setns,
     // A binary that takes over may be confined by rules of its own.
     libc::SYS_seccomp,
     libc::SYS_landlock_create_ruleset,

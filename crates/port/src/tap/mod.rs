@@ -52,6 +52,8 @@ pub struct Tap {
     watcher: Watcher,
     /// Whether the interface has left the namespace we were opened in.
     moved: bool,
+    /// It is where we may not look, which was said.
+    unseen: bool,
     rx_open: bool,
     totals: Totals,
     /// Who attends to it, if somebody does.
@@ -107,8 +109,8 @@ impl Tap {
         };
         let totals = Totals::starting_at(link.stats);
         let called = name.to_owned();
-        let (fd, rx_open) = (Arc::new(fd), false);
-        Ok(Tap { info, called, fd, watcher, moved, rx_open, totals, attended })
+        let (fd, unseen, rx_open) = (Arc::new(fd), false, false);
+        Ok(Tap { info, called, fd, watcher, moved, unseen, rx_open, totals, attended })
     }
 
     /// The interface's present name, made again if it was deleted.
@@ -147,9 +149,17 @@ fn found(name: &str, fd: BorrowedFd<'_>) -> io::Result<(Watcher, link::Link, boo
     if let Some(link) = watcher.query(name)? {
         return Ok((watcher, link, false));
     }
-    let mut watcher = Watcher::open_in(ioctl::tun_namespace(fd)?)?;
-    let link = watcher.query(name)?.ok_or(io::ErrorKind::NotFound)?;
-    Ok((watcher, link, true))
+    match ioctl::tun_namespace(fd).and_then(Watcher::open_in) {
+        Ok(mut watcher) => {
+            let link = watcher.query(name)?.ok_or(io::ErrorKind::NotFound)?;
+            Ok((watcher, link, true))
+        }
+        // It is there, and nothing more can be said of it.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Ok((watcher, link::Link { state: LinkState::UP, ..link::Link::default() }, false))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Attaches to the interface, of one queue or (made by somebody else) of several.
@@ -184,6 +194,17 @@ impl Port for Tap {
                 self.info.mtu = link.mtu;
                 self.totals.see(link.stats);
                 link.state
+            }
+            // Its descriptor is attached, and frames pass: who brought it down there gets none.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                if !std::mem::replace(&mut self.unseen, true) {
+                    tracing::warn!(
+                        port = %self.called, interface = %self.info.name,
+                        "the TAP interface is in another network namespace, where its state cannot be seen without \
+                         CAP_SYS_ADMIN: it is taken to be up"
+                    );
+                }
+                LinkState::UP
             }
             Err(error) => {
                 tracing::debug!(port = %self.called, interface = %self.info.name, %error, "the TAP interface is gone");
