@@ -236,7 +236,13 @@ fn peer(options: &GaugeRunOptions) -> Result<Peer, Failure> {
     match files {
         Some((private_key, certificate)) => {
             let ca_cert = options.ca_cert.clone();
-            Ok(peer.with_tls(TlsFiles { private_key, certificate, ca_cert, bootstrap: false }))
+            Ok(peer.with_tls(TlsFiles {
+                private_key,
+                certificate,
+                ca_cert,
+                bootstrap: false,
+                crl: None,
+            }))
         }
         None if peer.is_tls() => Err(Failure::Usage(
             "--switch by TLS wants --private-key, --certificate and, to connect, --ca-cert".into(),

@@ -148,6 +148,7 @@ mod tests {
             certificate: tests_file("switch-cert.pem"),
             ca_cert: Some(file.clone()),
             bootstrap: true,
+            crl: None,
         };
         let tls = crate::tls::Tls::load(&files).expect("keys that fit");
         let connector = tls.connector.expect("controllers are reached");

@@ -44,6 +44,7 @@ pub mod channel;
 pub mod config;
 pub mod connection;
 pub mod contact;
+mod fresh;
 mod listener;
 mod monitors;
 mod output;

@@ -1,5 +1,5 @@
 //! TLS, as Open vSwitch's users know it: a private key, a certificate, and the certificate of the
-//! authority that signed those of the other side.
+//! authority that signed those of the other side. They are read anew when they change ([`fresh`](crate::fresh)).
 //!
 //! With an authority, both sides must show a certificate that it signed; names in certificates are
 //! not looked at, as controllers and switches are told apart by who signed them (ovs-pki(8)).
@@ -7,13 +7,18 @@
 //! anybody. TLS 1.2 and 1.3; the cryptography is rustls's, with ring.
 
 use crate::bootstrap::{Bootstrap, Connector};
+use crate::fresh::{Clients, Fresh, Own};
 use crate::verifier::{Judge, Shown, Verifier};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{
+    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime,
+};
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, ClientConfig, RootCertStore, ServerConfig};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +35,8 @@ pub struct TlsFiles {
     pub ca_cert: Option<PathBuf>,
     /// While that file is not there, the first controller that is reached shows it, and it is kept there.
     pub bootstrap: bool,
+    /// Lists of certificates that authorities have revoked.
+    pub crl: Option<PathBuf>,
 }
 
 /// Why TLS cannot be.
@@ -128,76 +135,119 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     if all.is_empty() { Err(TlsError::Empty(path.to_path_buf())) } else { Ok(all) }
 }
 
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// One's own certificate with its key.
+fn own(files: &TlsFiles) -> Result<CertifiedKey, TlsError> {
+    let chain = certificates(&files.certificate)?;
+    let key = PrivateKeyDer::from_pem_file(&files.private_key).map_err(|source| TlsError::Pem {
+        path: files.private_key.clone(),
+        what: "a private key was expected",
+        source,
+    })?;
+    let refused = |source| TlsError::Refused { path: files.certificate.clone(), source };
+    CertifiedKey::from_der(chain, key, &provider()).map_err(refused)
+}
+
+/// The authorities.
+fn roots(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        let refused = |source| TlsError::Refused { path: path.to_path_buf(), source };
+        roots.add(certificate).map_err(refused)?;
+    }
+    Ok(Arc::new(roots))
+}
+
+/// Lists of what authorities have revoked.
+fn revoked(files: &TlsFiles) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+    let Some(path) = &files.crl else { return Ok(Vec::new()) };
+    let what = "a list of revoked certificates was expected";
+    let pem = |source| TlsError::Pem { path: path.clone(), what, source };
+    let all = CertificateRevocationListDer::pem_file_iter(path).map_err(pem)?;
+    let all = all.collect::<Result<Vec<_>, _>>().map_err(pem)?;
+    match all.is_empty() {
+        true => Err(TlsError::Authority {
+            path: path.clone(),
+            text: "holds no list of revoked certificates (X509 CRL) in PEM".to_owned(),
+        }),
+        false => Ok(all),
+    }
+}
+
+/// Where there is no authority, nobody is judged.
+fn authority_of(files: &TlsFiles) -> Result<&Path, TlsError> {
+    let none = || TlsError::Authority {
+        path: files.certificate.clone(),
+        text: "there is no authority's certificate".to_owned(),
+    };
+    files.ca_cert.as_deref().ok_or_else(none)
+}
+
+fn authority(path: &Path, error: &dyn std::fmt::Display) -> TlsError {
+    TlsError::Authority { path: path.to_path_buf(), text: error.to_string() }
+}
+
+/// Judges those who connect. What an authority without a list has signed is not taken for revoked.
+fn clients(files: &TlsFiles) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let path = authority_of(files)?;
+    WebPkiClientVerifier::builder_with_provider(roots(path)?, provider())
+        .with_crls(revoked(files)?)
+        .allow_unknown_revocation_status()
+        .build()
+        .map_err(|e| authority(path, &e))
+}
+
+/// Judges those to whom a connection is made.
+fn servers(files: &TlsFiles) -> Result<SignedBy, TlsError> {
+    let path = authority_of(files)?;
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots(path)?, provider())
+        .with_crls(revoked(files)?)
+        .allow_unknown_revocation_status()
+        .build();
+    verifier.map(SignedBy).map_err(|e| authority(path, &e))
+}
+
 impl Tls {
-    /// Reads the files.
+    /// Reads the files, which are read anew when they change.
     pub(crate) fn load(files: &TlsFiles) -> Result<Tls, TlsError> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let chain = certificates(&files.certificate)?;
-        let key = || {
-            PrivateKeyDer::from_pem_file(&files.private_key).map_err(|source| TlsError::Pem {
-                path: files.private_key.clone(),
-                what: "a private key was expected",
-                source,
-            })
-        };
         let refused = |source| TlsError::Refused { path: files.certificate.clone(), source };
-        let is_missing = |path: &PathBuf| files.bootstrap && !path.exists();
-        let bootstrap = files.ca_cert.as_ref().filter(|path| is_missing(path));
-        let roots = match &files.ca_cert {
-            None => None,
-            Some(_) if bootstrap.is_some() => None,
-            Some(path) => {
-                let mut roots = RootCertStore::empty();
-                for certificate in certificates(path)? {
-                    let refused = |source| TlsError::Refused { path: path.clone(), source };
-                    roots.add(certificate).map_err(refused)?;
-                }
-                Some((path, Arc::new(roots)))
-            }
-        };
-        let authority = |path: &Path, text: String| {
-            let path = path.to_path_buf();
-            TlsError::Authority { path, text }
-        };
-        let server = ServerConfig::builder_with_provider(provider.clone())
+        let is_missing = |path: &&PathBuf| files.bootstrap && !path.exists();
+        let bootstrap = files.ca_cert.as_ref().filter(is_missing);
+        let has_authority = files.ca_cert.is_some() && bootstrap.is_none();
+        let certificate = Arc::new(Own(Fresh::new(files, own)?));
+        let own_is_authority = is_authority(&certificate.0.now().cert[0], provider());
+        let server = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(refused)?;
-        let server = match &roots {
-            None => server.with_no_client_auth(),
-            Some((path, roots)) => {
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
-                        .build()
-                        .map_err(|e| authority(path, e.to_string()))?;
-                server.with_client_cert_verifier(verifier)
+        let server = match has_authority {
+            false => server.with_no_client_auth(),
+            true => {
+                server.with_client_cert_verifier(Arc::new(Clients(Fresh::new(files, clients)?)))
             }
         };
-        let own_is_authority = is_authority(&chain[0], provider.clone());
-        let server = server.with_single_cert(chain.clone(), key()?).map_err(refused)?;
+        let server = server.with_cert_resolver(certificate.clone());
         let client = |verifier: Arc<dyn ServerCertVerifier>| {
-            ClientConfig::builder_with_provider(provider.clone())
+            let client = ClientConfig::builder_with_provider(provider())
                 .with_safe_default_protocol_versions()
                 .map_err(refused)?
                 .dangerous()
                 .with_custom_certificate_verifier(verifier)
-                .with_client_auth_cert(chain.clone(), key()?)
-                .map_err(refused)
+                .with_client_cert_resolver(certificate.clone());
+            Ok::<_, TlsError>(client)
         };
-        let connector = match roots {
-            None => match bootstrap {
-                None => None,
-                Some(path) => {
-                    let verifier = Verifier::new(Bootstrap::new(path), provider.clone());
-                    Some(Connector::new(client(Arc::new(verifier))?, Some(files.clone())))
-                }
-            },
-            Some((path, roots)) => {
-                let inner = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
-                    .build()
-                    .map_err(|e| authority(path, e.to_string()))?;
-                let verifier = Verifier::new(SignedBy(inner), provider.clone());
+        let connector = match (bootstrap, has_authority) {
+            (Some(path), _) => {
+                let verifier = Verifier::new(Bootstrap::new(path), provider());
+                Some(Connector::new(client(Arc::new(verifier))?, Some(files.clone())))
+            }
+            (None, true) => {
+                let verifier = Verifier::new(Fresh::new(files, servers)?, provider());
                 Some(Connector::new(client(Arc::new(verifier))?, None))
             }
+            (None, false) => None,
         };
         let acceptor = TlsAcceptor::from(Arc::new(server));
         Ok(Tls { acceptor, connector, own_is_authority })
@@ -290,6 +340,7 @@ mod tests {
             private_key: tests_file(key),
             ca_cert: Some(tests_file(ca)),
             bootstrap: false,
+            crl: None,
         };
         // One's own.
         let own = Tls::load(&files("old-cert.pem", "old-privkey.pem", "ca.pem"));

@@ -31,6 +31,7 @@ fn files(who: &str, ca: Option<&str>) -> TlsFiles {
         certificate: file(&format!("{who}-cert.pem")),
         ca_cert: ca.map(file),
         bootstrap: false,
+        crl: None,
     }
 }
 
@@ -152,6 +153,79 @@ fn controllers_that_connect_show_certificates_if_there_is_an_authority() {
     drop(bed);
     let bed = Bed::new(listening_tls(Some(files("switch", None))));
     assert!(connects(&bed, None).is_some(), "without an authority nobody is asked");
+}
+
+/// Files that change while the switch runs are in force for new connections, unless they cannot be used.
+#[test]
+fn certificates_are_renewed_and_revoked_while_it_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    // As tools do it: another file gets the name.
+    let put = |from: &str, name: &str| {
+        std::fs::copy(file(from), path("new")).unwrap();
+        std::fs::rename(path("new"), path(name)).unwrap();
+    };
+    put("switch-privkey.pem", "key");
+    put("switch-cert.pem", "certificate");
+    put("revoking-ca.pem", "ca");
+    put("none-revoked.pem", "crl");
+    let bed = Bed::new(listening_tls(Some(TlsFiles {
+        private_key: path("key"),
+        certificate: path("certificate"),
+        ca_cert: Some(path("ca")),
+        bootstrap: false,
+        crl: Some(path("crl")),
+    })));
+    let becomes = |who: &str, wanted: bool| {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while connects(&bed, Some(who)).is_some() != wanted {
+            assert!(std::time::Instant::now() < deadline, "{who}: {wanted} was expected");
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    };
+    assert!(connects(&bed, Some("kept")).is_some());
+    assert!(connects(&bed, Some("revoked")).is_some());
+    put("one-revoked.pem", "crl");
+    becomes("revoked", false);
+    assert!(connects(&bed, Some("kept")).is_some());
+    // What cannot be used changes nothing.
+    std::fs::write(path("crl"), "nonsense").unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    assert!(connects(&bed, Some("kept")).is_some());
+    assert!(connects(&bed, Some("revoked")).is_none());
+    put("none-revoked.pem", "crl");
+    becomes("revoked", true);
+    // Another authority, and another certificate of its own.
+    put("ca.pem", "ca");
+    becomes("controller", true);
+    assert!(connects(&bed, Some("kept")).is_none());
+    let before = shown(&bed);
+    put("kept-privkey.pem", "key");
+    put("kept-cert.pem", "certificate");
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while shown(&bed) == before {
+        assert!(std::time::Instant::now() < deadline, "the old certificate is shown");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+}
+
+/// The certificate that the switch shows.
+fn shown(bed: &Bed) -> Vec<u8> {
+    let (chain, key) = identity("controller");
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody))
+        .with_client_auth_cert(chain, key)
+        .unwrap();
+    let name = ServerName::try_from("switch").unwrap();
+    let client = ClientConnection::new(Arc::new(config), name).unwrap();
+    let stream = bed.connect();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut stream = StreamOwned::new(client, stream);
+    assert!(talk(&mut stream).is_some());
+    stream.conn.peer_certificates().unwrap()[0].to_vec()
 }
 
 /// A controller that the switch connects to and that shows this certificate: whether they agree.

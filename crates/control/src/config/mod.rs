@@ -72,6 +72,9 @@ pub struct Options {
     /// The certificate of who signs controllers' certificates; with it every controller must show one
     #[arg(long, value_name = "FILE", requires = "private_key")]
     pub ca_cert: Option<PathBuf>,
+    /// Certificates that are revoked: lists (CRL) of the authorities of --ca-cert, in PEM
+    #[arg(long, value_name = "FILE", requires = "ca_cert")]
+    pub crl: Option<PathBuf>,
     /// Where to show all OpenFlow messages to `ovs-ofctl snoop`
     #[arg(long, value_name = "PATH")]
     pub snoop: Option<PathBuf>,
@@ -272,6 +275,7 @@ pub(crate) struct File {
     private_key: Option<PathBuf>,
     certificate: Option<PathBuf>,
     ca_cert: Option<PathBuf>,
+    crl: Option<PathBuf>,
     snoop: Option<PathBuf>,
     datapath_id: Option<String>,
     fail_mode: Option<FailModeName>,
@@ -643,9 +647,15 @@ impl Config {
         let private_key = options.private_key.or(file.private_key);
         let certificate = options.certificate.or(file.certificate);
         let ca_cert = options.ca_cert.or(file.ca_cert);
+        let crl = options.crl.or(file.crl);
+        if crl.is_some() && ca_cert.is_none() {
+            return Err(Failure::usage(
+                "crl lists what an authority has revoked: name its certificate as ca-cert",
+            ));
+        }
         let tls = match (private_key, certificate) {
             (Some(private_key), Some(certificate)) => {
-                Some(TlsFiles { private_key, certificate, ca_cert, bootstrap: false })
+                Some(TlsFiles { private_key, certificate, ca_cert, bootstrap: false, crl })
             }
             (None, None) if ca_cert.is_none() => None,
             _ => {

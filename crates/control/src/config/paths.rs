@@ -23,7 +23,7 @@ impl Config {
         let program = self.p4.iter().chain(&self.entries);
         let tls = self.channels().filter_map(|channel| channel.tls.as_ref());
         let tls = tls.flat_map(|tls| {
-            [Some(&tls.private_key), Some(&tls.certificate), tls.ca_cert.as_ref()]
+            [Some(&tls.private_key), Some(&tls.certificate), tls.ca_cert.as_ref(), tls.crl.as_ref()]
                 .into_iter()
                 .flatten()
         });

@@ -53,6 +53,7 @@ impl File {
             private_key,
             certificate,
             ca_cert,
+            crl,
             snoop,
             datapath_id,
             fail_mode,
@@ -132,6 +133,7 @@ impl File {
             (&mut self.private_key, private_key),
             (&mut self.certificate, certificate),
             (&mut self.ca_cert, ca_cert),
+            (&mut self.crl, crl),
             (&mut self.snoop, snoop),
             (&mut self.p4, p4),
             (&mut self.entries, entries),
@@ -205,7 +207,10 @@ impl File {
         for setup in &mut bridges {
             let channel = &mut setup.bridge.channel;
             let tls = channel.tls.iter_mut().flat_map(|tls| {
-                [&mut tls.private_key, &mut tls.certificate].into_iter().chain(&mut tls.ca_cert)
+                [&mut tls.private_key, &mut tls.certificate]
+                    .into_iter()
+                    .chain(&mut tls.ca_cert)
+                    .chain(&mut tls.crl)
             });
             tls.chain(&mut channel.snoop).for_each(absolute);
         }
@@ -255,6 +260,7 @@ impl File {
         self.controller_burst = rate.map(|rate| rate.burst.into());
         let tls = channel.tls.clone();
         self.ca_cert = tls.as_ref().and_then(|tls| tls.ca_cert.clone());
+        self.crl = tls.as_ref().and_then(|tls| tls.crl.clone());
         self.private_key = tls.as_ref().map(|tls| tls.private_key.clone());
         self.certificate = tls.map(|tls| tls.certificate);
         // What is as it is without being said stays unsaid.

@@ -24,6 +24,7 @@ fn the_channel_is_spoken_by_tls_too() {
         certificate: format!("{TLS}/{who}-cert.pem").into(),
         ca_cert: Some(format!("{TLS}/ca.pem").into()),
         bootstrap: false,
+        crl: None,
     };
     let lab = Lab::new(Version::V13, Lies::default());
     let agent = Agent::new(lab.switch.clone(), AgentConfig::default()).unwrap();

@@ -53,6 +53,7 @@ pub(super) fn config(
         certificate: keys.certificate.clone(),
         ca_cert: Some(keys.authority.clone()),
         bootstrap: keys.bootstrap,
+        crl: None,
     });
     let mut refused = Vec::new();
     for one in controllers {

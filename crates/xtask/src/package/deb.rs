@@ -10,7 +10,7 @@ use std::process::Command;
 /// Files of `packaging/`, where they come, and their modes.
 const FILES: [(&str, &str, u32); 5] = [
     ("systemd/millrace.service", "lib/systemd/system/millrace.service", 0o644),
-    ("debian/millrace.toml", "etc/millrace/millrace.toml", 0o640),
+    ("debian/millrace.toml", "etc/millrace/millrace.toml", 0o644),
     ("apparmor/millrace", "etc/apparmor.d/millrace", 0o644),
     ("udev/60-millrace.rules", "lib/udev/rules.d/60-millrace.rules", 0o644),
     ("sysctl/millrace.conf", "usr/share/doc/millrace/examples/sysctl.conf", 0o644),
