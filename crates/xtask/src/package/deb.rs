@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Files of `packaging/`, where they come, and their modes.
-const FILES: [(&str, &str, u32); 5] = [
+const FILES: [(&str, &str, u32); 6] = [
+    ("debian/lintian-overrides", "usr/share/lintian/overrides/millrace", 0o644),
     ("systemd/millrace.service", "lib/systemd/system/millrace.service", 0o644),
     ("debian/millrace.toml", "etc/millrace/millrace.toml", 0o644),
     ("apparmor/millrace", "etc/apparmor.d/millrace", 0o644),
@@ -105,7 +106,7 @@ fn compress(file: &Path) -> Result<(), String> {
     run(Command::new("gzip").args(["-9", "-n"]).arg(file)).map(|_| ())
 }
 
-/// The packages of the libraries that it is linked to.
+/// The packages of the libraries that it is linked to, each behind a comma.
 fn depends(binary: &Path) -> Result<String, String> {
     let told = run(Command::new("readelf").args(["-d", "-W"]).arg(binary))?;
     packages(&String::from_utf8_lossy(&told))
@@ -122,7 +123,7 @@ fn packages(told: &str) -> Result<String, String> {
         })
     };
     let all: BTreeSet<&str> = wanted.map(of).collect::<Result<_, _>>()?;
-    Ok(all.into_iter().collect::<Vec<_>>().join(", "))
+    Ok(all.into_iter().map(|package| format!(", {package}")).collect())
 }
 
 fn md5sums(staged: &Staged) -> Result<(), String> {
@@ -142,7 +143,8 @@ mod tests {
     fn libraries_become_packages() {
         let line = |name: &str| format!(" 0x1 (NEEDED)  Shared library: [{name}]\n");
         let told = [line("libc.so.6"), line("libm.so.6"), line("libgcc_s.so.1")].concat();
-        assert_eq!(packages(&told).unwrap(), "libc6 (>= 2.36), libgcc-s1 (>= 4.2)");
+        assert_eq!(packages(&told).unwrap(), ", libc6 (>= 2.36), libgcc-s1 (>= 4.2)");
+        assert_eq!(packages("").unwrap(), "", "a static one wants nothing");
         assert!(packages(&line("librte_eal.so.23")).unwrap_err().contains("librte_eal.so.23"));
     }
 
