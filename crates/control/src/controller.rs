@@ -7,6 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use switch::Switch;
 
+/// The switches of all bridges as they are now, in order.
+pub(crate) type Switches = Arc<dyn Fn() -> Vec<Switch> + Send + Sync>;
+
 /// A controller's side of a running switch.
 pub trait Controller: Any + Send + Sync {
     /// Where it listens.
@@ -37,8 +40,8 @@ pub trait Begun {
     /// Takes what a running switch is programmed with, in place of files, and has those who program it wait.
     fn take(&mut self, running: &mut Running<UnixStream>) -> Result<(), Failure>;
 
-    /// Ports are there: programs the switch, and goes to work.
-    fn start(self: Box<Self>) -> Result<Arc<dyn Controller>, Failure>;
+    /// Ports are there: programs the switch, which is one of these then, and goes to work.
+    fn start(self: Box<Self>, switches: &Switches) -> Result<Arc<dyn Controller>, Failure>;
 }
 
 /// What programs one switch.

@@ -44,7 +44,7 @@ pub use stations::Station;
 pub use status::{BridgeStatus, ControllerState, PortState};
 
 use crate::config::diff::{BridgeSetup, Change};
-use crate::controller::Controllers;
+use crate::controller::{Controllers, Switches};
 use crate::sync::lock;
 use crate::tunnels;
 use datapath::policer::Policing;
@@ -180,6 +180,15 @@ impl Bridges {
     /// Handles of all bridges, in the same order.
     pub fn all(&self) -> Vec<Arc<Bridge>> {
         lock(&self.0.all).clone()
+    }
+
+    /// The switches of the bridges that there are when it is asked, in the same order; it does not keep them.
+    pub(crate) fn switches(&self) -> Switches {
+        let bridges = Arc::downgrade(&self.0);
+        Arc::new(move || {
+            let all = bridges.upgrade().map(|bridges| lock(&bridges.all).clone());
+            all.iter().flatten().map(|bridge| bridge.switch().clone()).collect()
+        })
     }
 
     /// The bridge of a name, if it is there.

@@ -2,7 +2,7 @@
 
 use super::kind::Kind;
 use crate::config::Config;
-use crate::controller::{Begun, Controller};
+use crate::controller::{Begun, Controller, Switches};
 use crate::failure::Failure;
 use crate::persist::kept::{Kept, Opened};
 use crate::program::tables;
@@ -235,7 +235,7 @@ impl Begun for Tables<'_> {
         Ok(())
     }
 
-    fn start(self: Box<Self>) -> Result<Arc<dyn Controller>, Failure> {
+    fn start(self: Box<Self>, _: &Switches) -> Result<Arc<dyn Controller>, Failure> {
         let channel = self.channel();
         let mut this = *self;
         let side = match this.taken.take() {

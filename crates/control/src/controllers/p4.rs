@@ -3,7 +3,7 @@
 use super::gnmi;
 use super::kind::Kind;
 use crate::config::{Config, P4Runtime};
-use crate::controller::{Begun, Controller};
+use crate::controller::{Begun, Controller, Switches};
 use crate::failure::Failure;
 use crate::program::host::{self, Host};
 use crate::program::p4_file;
@@ -113,6 +113,7 @@ fn serve(
     config: &Config,
     host: &Arc<Mutex<Host>>,
     started_with: Option<(Vec<u8>, String)>,
+    switches: &Switches,
 ) -> Result<Server, Failure> {
     let (memory, far) = port::memory::port(
         CPU,
@@ -137,7 +138,7 @@ fn serve(
     }
     let tls = start::tls(config, p4_runtime.address)?;
     // Where P4Runtime is, gNMI is, too.
-    let services = gnmi::beside(config, &switch)?;
+    let services = gnmi::beside(config, &switch, switches)?;
     Server::start(p4_runtime.address, tls, device, services).map_err(Failure::bad)
 }
 
@@ -154,7 +155,7 @@ impl Begun for Program<'_> {
         Err(Failure::usage("a switch that runs a P4 program takes nothing over"))
     }
 
-    fn start(self: Box<Self>) -> Result<Arc<dyn Controller>, Failure> {
+    fn start(self: Box<Self>, switches: &Switches) -> Result<Arc<dyn Controller>, Failure> {
         let Program { mut host, config, started_with } = *self;
         if let Some(path) = &config.entries {
             host::read(&mut host, path)?;
@@ -162,7 +163,9 @@ impl Begun for Program<'_> {
         let switch = host.switch().clone();
         let host = Arc::new(Mutex::new(host));
         let server = match &config.p4_runtime {
-            Some(p4_runtime) => Some(serve(p4_runtime, config, &host, started_with)?),
+            Some(p4_runtime) => {
+                Some(serve(p4_runtime, config, &host, started_with, switches)?)
+            }
             None => {
                 host::log_messages(&host)?;
                 None
