@@ -70,11 +70,13 @@ class Switch:
 
     def __init__(self, name, address):
         self.name = name
-        self.stub = p4runtime_pb2_grpc.P4RuntimeStub(grpc.insecure_channel(address))
+        # A switch that was refused before is tried anew.
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        self.stub = p4runtime_pb2_grpc.P4RuntimeStub(grpc.insecure_channel(address, options))
         self.says = queue.Queue()
         self.election = p4rt.Uint128()
 
-    def arbitrate(self, election, packet_in):
+    def arbitrate(self, election, packet_in, ended=print):
         self.election.low = election
         request = p4rt.StreamMessageRequest()
         request.arbitration.device_id = DEVICE
@@ -86,9 +88,12 @@ class Switch:
             sys.exit(f"{self.name}: not primary: {first.arbitration.status.message}")
 
         def listen():
-            for message in stream:
-                if message.HasField("packet"):
-                    packet_in(self, message.packet)
+            try:
+                for message in stream:
+                    if message.HasField("packet"):
+                        packet_in(self, message.packet)
+            except grpc.RpcError as error:
+                ended(f"{self.name}: the stream has ended: {error.details()}")
 
         threading.Thread(target=listen, daemon=True).start()
 
@@ -257,4 +262,5 @@ def routed(switch, p4info):
             print(prefix, entry.counter_data.packet_count)
 
 
-{"serve": serve, "routed": routed}[sys.argv[1]](*sys.argv[2:])
+if __name__ == "__main__":
+    {"serve": serve, "routed": routed}[sys.argv[1]](*sys.argv[2:])

@@ -1,6 +1,7 @@
 //! What programs a switch. Each kind has a file of its own in [`controllers`](crate::controllers).
 
 use crate::failure::Failure;
+use crate::persist::kept::Kept;
 use crate::takeover::running::Running;
 use std::any::Any;
 use std::os::unix::net::UnixStream;
@@ -20,6 +21,11 @@ pub trait Controller: Any + Send + Sync {
     /// What is connected, a word or two each.
     fn connected(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// What keeps what it is told, if anything does.
+    fn kept(&self) -> Option<Kept> {
+        None
     }
 
     /// Says what a user should know of a switch that is ready.

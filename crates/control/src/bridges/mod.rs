@@ -137,9 +137,7 @@ impl Bridges {
 
     /// What was changed in any bridge is written, where changes are kept.
     pub(crate) fn flush_kept(&self) {
-        for openflow in self.all().iter().filter_map(|bridge| bridge.openflow()) {
-            openflow.kept().into_iter().for_each(|kept| kept.flush());
-        }
+        self.all().iter().filter_map(|bridge| bridge.kept()).for_each(|kept| kept.flush());
     }
 
     fn check_new(&self, name: &str) -> Result<(), Error> {
@@ -157,9 +155,7 @@ impl Bridges {
         lock(&self.0.all).retain(|other| !Arc::ptr_eq(other, &bridge));
         self.forget_elsewhere(&bridge, |_| true);
         let ended = bridge.end();
-        if let Some(openflow) = bridge.openflow()
-            && let Some(kept) = openflow.kept()
-        {
+        if let Some(kept) = bridge.kept() {
             kept.forget();
         }
         ended
