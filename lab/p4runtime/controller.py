@@ -222,9 +222,14 @@ class Fabric:
         elif frame[12:14] == b"\x08\x00" and len(frame) >= 34:
             wanted = socket.inet_ntoa(frame[30:34])
             with self.lock:
-                waiting = self.waiting[switch.name].setdefault(wanted, [])
-                if len(waiting) < WAITING_MAX:
+                known = self.hosts[switch.name].get(wanted)
+                waiting = self.waiting[switch.name].setdefault(wanted, []) if known is None else []
+                if known is None and len(waiting) < WAITING_MAX:
                     waiting.append(frame)
+            if known is not None:
+                # It was on its way while its host was learnt.
+                port, at = known
+                return switch.send(port, at + mac(own) + frame[12:])
             request = struct.pack("!HHBBH6s4s6s4s", 1, 0x800, 6, 4, 1, mac(own), socket.inet_aton(gateway), bytes(6), socket.inet_aton(wanted))
             for host in HOST_PORTS:
                 switch.send(host, (b"\xff" * 6 + mac(own) + b"\x08\x06" + request).ljust(60, b"\0"))
