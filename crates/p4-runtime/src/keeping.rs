@@ -215,19 +215,19 @@ pub(crate) fn difference(old: &mut Image, new: Image) -> Vec<Change> {
     changes
 }
 
-/// Takes changes into an image; those that change nothing are left out.
-pub(crate) fn absorb(image: &mut Image, changes: Vec<Change>) -> Vec<Change> {
-    let mut done = Vec::with_capacity(changes.len());
+/// Leaves changes out that change nothing of an image.
+pub(crate) fn retain(changes: &mut Vec<Change>, image: &Image) {
+    changes.retain(|(key, value)| image.get(key) != value.as_ref());
+}
+
+/// Takes changes into an image.
+pub(crate) fn absorb(image: &mut Image, changes: Vec<Change>) {
     for (key, value) in changes {
-        let differs = image.get(&key) != value.as_ref();
-        match &value {
-            Some(value) if differs => drop(image.insert(key.clone(), value.clone())),
-            None if differs => drop(image.remove(&key)),
-            _ => continue,
+        match value {
+            Some(value) => drop(image.insert(key, value)),
+            None => drop(image.remove(&key)),
         }
-        done.push((key, value));
     }
-    done
 }
 
 #[cfg(test)]
@@ -251,10 +251,11 @@ mod tests {
         };
         let (mut old, new) = (image(&[(1, 1), (2, 2), (3, 3)]), image(&[(2, 2), (3, 4), (5, 5)]));
         let mut by_changes = old.clone();
-        let changes = difference(&mut old, new.clone());
+        let mut changes = difference(&mut old, new.clone());
         assert_eq!((changes.len(), &old), (3, &new));
-        assert_eq!(absorb(&mut by_changes, changes.clone()).len(), 3);
+        absorb(&mut by_changes, changes.clone());
         assert_eq!(by_changes, new);
-        assert_eq!(absorb(&mut by_changes, changes), [], "it is that already");
+        retain(&mut changes, &by_changes);
+        assert_eq!(changes, [], "it is that already");
     }
 }

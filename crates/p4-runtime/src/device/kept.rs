@@ -176,9 +176,10 @@ impl Device {
                 changes.extend(entity.iter().flat_map(|e| keeping::looked(&mut reading, e)));
             }
         }
-        let changes = keeping::absorb(&mut kept.image, changes);
+        keeping::retain(&mut changes, &kept.image);
         if !changes.is_empty() {
             kept.keeper.keep(&changes);
+            keeping::absorb(&mut kept.image, changes);
         }
         program.kept = Some(kept);
     }

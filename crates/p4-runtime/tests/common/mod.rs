@@ -90,7 +90,7 @@ impl Keeper for Mirror {
         for (key, value) in changes {
             match value {
                 Some(value) => drop(held.0.insert(key.clone(), value.clone())),
-                None => assert!(held.0.remove(key).is_some(), "it is not there: {key:02x?}"),
+                None => drop(held.0.remove(key)),
             }
         }
     }
