@@ -175,10 +175,11 @@ def there(names):
 
 
 class Process:
-    def __init__(self, folder, sync):
+    def __init__(self, folder, sync, kept="kept"):
+        self.ctl = os.path.join(folder, "ctl")
         self.log = open(os.path.join(folder, "switch.log"), "ab")
-        words = [os.environ["MILLRACE"], "run", "--p4runtime", f"127.0.0.1:{PORT}", "--persist", os.path.join(folder, "kept"),
-                 "--persist-sync", sync, "--ctl", os.path.join(folder, "ctl"), "--engine", "interp"]
+        words = [os.environ["MILLRACE"], "run", "--p4runtime", f"127.0.0.1:{PORT}", "--persist", os.path.join(folder, kept),
+                 "--persist-sync", sync, "--ctl", self.ctl, "--engine", "interp"]
         self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         said = b""
         for line in self.process.stderr:
@@ -190,9 +191,52 @@ class Process:
             fail("the switch ended at its start: " + said.decode(errors="replace")[-500:])
         threading.Thread(target=lambda: [self.log.write(line) for line in self.process.stderr], daemon=True).start()
 
+    def is_failing(self):
+        told = subprocess.run([os.environ["MILLRACE"], "stats", "--ctl", self.ctl], capture_output=True, text=True)
+        return "warning: changes are not kept over a restart" in told.stdout
+
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+
+
+def until(what, done):
+    deadline = time.monotonic() + 60
+    while not done():
+        if time.monotonic() > deadline:
+            fail(what)
+        time.sleep(0.05)
+
+
+def full_disk(folder, sync, names, text, rng):
+    """What is written while the disk is full is kept once there is room."""
+    process = Process(folder, sync, "small/kept")
+    client = Client(names, text, rng, {})
+    client.begin()
+    ballast = os.path.join(folder, "small", "ballast")
+    with open(ballast, "wb", buffering=0) as out:
+        try:
+            while True:
+                out.write(bytes(4096))
+        except OSError:
+            pass
+
+    def writes():
+        state = dict(client.states[-1])
+        client.ask(state, client.batch(state))
+        return process.is_failing()
+
+    until("a full disk goes unnoticed", writes)
+    writes()
+    os.unlink(ballast)
+    until("the disk has room, and nothing is kept", lambda: not process.is_failing())
+    writes()
+    process.kill()
+    process = Process(folder, sync, "small/kept")
+    if there(names) != client.states[-1]:
+        fail("what was written while the disk was full is not there")
+    process.kill()
+    print("  a full disk: written on, and all is kept once there was room")
 
 
 def main(folder, kills, seed, sync, program, p4info):
@@ -227,6 +271,8 @@ def main(folder, kills, seed, sync, program, p4info):
             fail(client.error or "the client hangs")
         requests += client.acked
         possible = client.states[client.acked : client.acked + 2]
+    process.kill()
+    full_disk(folder, sync, names, text, rng)
     print(f"{kills} kills of a P4 program's switch, {requests} requests acknowledged and none lost or there in part; "
           f"{half} came back with one more; {len(state) - 1} entities at the end")
 
