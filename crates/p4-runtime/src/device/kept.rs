@@ -12,6 +12,7 @@ use crate::proto::v1;
 use crate::role::Rights;
 use ir::Update;
 use prost::Message as _;
+use std::collections::HashMap;
 use std::sync::Arc;
 use v1::update::Type;
 
@@ -20,7 +21,7 @@ pub(super) struct Kept {
     keeper: Box<dyn Keeper>,
     image: Image,
     /// How many strings were told, by type.
-    strings: std::collections::HashMap<(String, u32), usize>,
+    strings: HashMap<(String, u32), usize>,
 }
 
 /// Waits until what was told is kept.
@@ -99,7 +100,7 @@ fn image(program: &Program, host: &mut Host) -> Image {
 }
 
 /// How many strings there are, by type.
-fn counted(program: &Program) -> std::collections::HashMap<(String, u32), usize> {
+fn counted(program: &Program) -> HashMap<(String, u32), usize> {
     let all = program.committed.iter().flat_map(|committed| &committed.schema.strings);
     all.map(|(of, strings)| (of.clone(), strings.len())).collect()
 }
