@@ -5,7 +5,7 @@
 
 Each switch is one `millrace run` with its ports as af_packet ports, numbered as Mininet numbers them. With no controller it
 learns (fail mode standalone); with one it is programmed by it. `dpctl` in Mininet's command line runs ovs-ofctl, e.g.
-`dpctl dump-flows`. Options: `--switch millrace,protocols=OpenFlow10,fail_mode=secure,port=af_xdp`.
+`dpctl dump-flows`. `sh millrace trace in_port=1,icmp --ctl /run/s1.ctl` asks switch s1. Options: `--switch millrace,protocols=OpenFlow10,fail_mode=secure,port=af_xdp`.
 The binary is $MILLRACE, else `millrace` on the PATH, else target/release/millrace beside this folder.
 Links added or removed at run time restart the switch, since `millrace run` takes its ports at start; its flows then come
 from the controller again.
@@ -43,6 +43,7 @@ class MillraceSwitch(Switch):
         self.protocols, self.fail_mode, self.kind = protocols, fail_mode, port
         self.options = options.split() + self.opts.split()
         self.process, self.controllers, self.dir = None, [], None
+        self.ctl = "/run/%s.ctl" % name      # what `millrace trace --ctl` asks
         if not self.listenPort:
             self.listenPort = MillraceSwitch._listen_port
             MillraceSwitch._listen_port += 1
@@ -56,7 +57,7 @@ class MillraceSwitch(Switch):
     def command(self):
         args = [binary(), "run", "--datapath-id", self.dpid, "--protocols", self.protocols,
                 "--fail-mode", self.fail_mode, "--listen", "ptcp:%d" % self.listenPort,
-                "--ctl", os.path.join(self.dir, "ctl")]
+                "--ctl", self.ctl]
         for number, intf in sorted(self.intfs.items()):
             if intf.name != "lo" and number > 0:
                 args += ["--port", "%s:%d=%s:%s" % (intf.name, number, self.kind, intf.name)]

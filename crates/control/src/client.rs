@@ -30,6 +30,16 @@ pub fn ask<'a, V: Verb>(to: impl Into<To<'a>>, question: &V) -> Result<Value, Fa
     begin(to.into(), question).map(|(value, _)| value)
 }
 
+/// Asks a running switch, and reads its answer.
+pub fn answer<'a, V: Verb>(to: impl Into<To<'a>>, question: &V) -> Result<V::Answer, Failure> {
+    read::<V>(ask(to, question)?)
+}
+
+/// An answer, read.
+pub fn read<V: Verb>(answer: Value) -> Result<V::Answer, Failure> {
+    serde_json::from_value(answer).map_err(|e| nonsense(&e))
+}
+
 /// Asks a running switch for what is a stream: its answer, and the bytes that follow.
 pub fn follow_answered<'a, V: Verb>(
     to: impl Into<To<'a>>,
@@ -52,5 +62,5 @@ fn begin<V: Verb>(to: To<'_>, question: &V) -> Result<(Value, BufReader<UnixStre
 
 /// The answer for people.
 pub fn text<V: Verb>(answer: Value) -> Result<String, Failure> {
-    serde_json::from_value(answer).map(|answer| V::text(&answer)).map_err(|e| nonsense(&e))
+    read::<V>(answer).map(|answer| V::text(&answer))
 }

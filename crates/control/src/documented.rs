@@ -8,6 +8,7 @@ use crate::bridges::Bridges;
 use crate::config::{self, Config, Options};
 use crate::controllers;
 use crate::ports::{Opened, Ports};
+use crate::role::Role;
 use crate::server::answers;
 use crate::socket::{Place, Server};
 use crate::takeover::handover::Handover;
@@ -96,7 +97,8 @@ fn served(folder: &Path, name: &str, file: &str) -> Served {
     let handover = Arc::new(Handover::new(wake, ports));
     let path = folder.join(name);
     let socket = Place { path: path.clone(), group: None }.open().unwrap();
-    let _server = socket.serve(None, answers(&bridges, Some(&handover), None)).unwrap();
+    let answers = answers(&bridges, Some(&handover), None);
+    let _server = socket.serve(None, move |request| answers(Role::Admin, request)).unwrap();
     switch.sync();
     // What `explain` tells is what the engine comes to.
     let until = Instant::now() + Duration::from_secs(60);

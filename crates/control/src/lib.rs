@@ -12,14 +12,17 @@
 //! | [`port_kinds`] | the kinds of ports, a line each |
 //! | [`program`] | switches of OpenFlow's tables or of a P4 program, filled from files |
 //! | [`protocol`], [`socket`], [`client`] | the control socket, both ends |
+//! | [`role`], [`doors`] | who may ask what there: a socket for each role |
 //! | [`verbs`] | what can be asked there, a file each |
 //! | [`reload`] | another configuration: planned, applied, taken back |
 //! | `metrics` | counters for Prometheus, a file for each part of the switch |
 //! | [`page`] | the web page, and what it asks |
 //! | [`takeover`] | one process goes on where another one is |
+//! | [`upgrade`] | the running process starts another binary, which does that |
 //! | [`persist`] | what controllers programmed outlives it |
 //! | [`image`] | connections that outlive it |
-//! | [`logging`], [`signals`], `guard`, `room` | the process: its log, its end, its faults, its limits |
+//! | [`confine`] | what the process gives up |
+//! | [`logging`], [`signals`], `guard`, `room`, `supervisor` | the process: its log, its end, its faults, its limits, who watches it |
 //!
 //! In: [`config::Options`]. Out: a switch that runs until a signal ends it, and answers at its socket meanwhile.
 
@@ -29,11 +32,13 @@ mod bounds;
 pub mod bridges;
 pub mod client;
 pub mod config;
+pub mod confine;
 pub mod controller;
 pub mod controllers;
 pub mod dial;
 #[cfg(test)]
 mod documented;
+pub mod doors;
 pub mod engine;
 pub mod failure;
 #[doc(hidden)]
@@ -52,13 +57,16 @@ mod ports;
 pub mod program;
 pub mod protocol;
 pub mod reload;
+pub mod role;
 mod room;
 pub mod server;
 pub mod signals;
 mod socket;
 mod start;
+mod supervisor;
 pub mod sync;
 pub mod takeover;
 pub mod tunnels;
+pub mod upgrade;
 pub mod verb;
 pub mod verbs;

@@ -7,15 +7,18 @@
 
 use crate::bridges::config::PortConfig;
 use crate::config::{Config, RxRate, RxWorker};
+use crate::confine;
 use crate::failure::Failure;
 use crate::normal::vlan::Vlan;
 use crate::takeover::sockets::Socket;
 use crate::tunnels;
 use datapath::queues::{Change, Of, PortRef, QueuesConfig, Setting};
 use port::Port;
+use port::inherited::Inherited;
 use port::kind::{Attachment, Environment, TakeOver};
 use port::spec::Spec;
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use switch::Switch;
 use switch::ports::{NUMBER_LOCAL, NUMBER_MAX};
@@ -67,8 +70,15 @@ impl Opened {
                     && planned.spec.attachment.interface() == Some(interface.as_str())
             };
             let at = ports.all.iter().position(is);
-            if let Some(port) = at.and_then(|at| self.0.get_mut(&at)) {
-                taken += usize::from(port.receive_by(socket));
+            let Some(at) = at else { continue };
+            match (self.0.get_mut(&at), ports.environment.get::<Inherited>()) {
+                (Some(port), _) => taken += usize::from(port.receive_by(socket)),
+                // It is opened with it.
+                (None, Some(inherited)) => {
+                    inherited.put(&interface, socket);
+                    taken += 1;
+                }
+                (None, None) => {}
             }
         }
         taken
@@ -225,6 +235,9 @@ impl Ports {
     pub(crate) fn add(&self, switch: &Switch, opened: Opened) -> Result<Vec<String>, Failure> {
         let mut opened = opened;
         self.open(Opening::All, &mut opened)?;
+        if let Some(inherited) = self.environment.get::<Inherited>() {
+            inherited.close();
+        }
         let mut described = Vec::new();
         for (planned, port) in self.all.iter().zip(opened.0.into_values()) {
             for warning in &port.info().warnings {
@@ -244,6 +257,11 @@ impl Ports {
     pub(crate) fn let_go(&self, switch: &Switch) -> Result<Vec<LetGo>, String> {
         let views = switch.ports();
         let mut gone = Vec::new();
+        let mut descriptors: BTreeMap<u32, (String, OwnedFd)> = switch
+            .receiving_sockets()
+            .into_iter()
+            .map(|(number, interface, descriptor)| (number, (interface, descriptor)))
+            .collect();
         let exclusive =
             |planned: &&Planned| planned.spec.attachment.take_over() == TakeOver::Exclusive;
         for planned in self.all.iter().filter(exclusive) {
@@ -251,7 +269,8 @@ impl Ports {
                 continue;
             };
             let queues = switch.queues(planned.number).map(|queues| queues.config().clone());
-            gone.push(LetGo { planned: planned.clone(), config: view.config, queues });
+            let descriptor = descriptors.remove(&planned.number);
+            gone.push(LetGo { planned: planned.clone(), config: view.config, queues, descriptor });
         }
         let numbers: Vec<u32> = gone.iter().map(|port| port.planned.number).collect();
         // Also if there are none: what workers had in hand has left when this returns.
@@ -262,8 +281,13 @@ impl Ports {
     /// Opens again what was let go. The process that had it may not have closed it yet: that is waited for.
     pub(crate) fn take_back(&self, switch: &Switch, gone: Vec<LetGo>) {
         let until = Instant::now() + BACK_MAX;
-        for LetGo { planned, config, queues } in gone {
+        for LetGo { planned, config, queues, descriptor } in gone {
             let name = planned.spec.name();
+            if let (Some((interface, fd)), Some(inherited)) =
+                (descriptor, self.environment.get::<Inherited>())
+            {
+                inherited.put(&interface, fd);
+            }
             let again = loop {
                 let opened =
                     planned.open(&self.environment).and_then(|port| planned.add(switch, port));
@@ -293,6 +317,17 @@ pub(crate) struct LetGo {
     planned: Planned,
     config: switch::PortConfig,
     queues: Option<QueuesConfig>,
+    /// Its interface and what it was open by, which keep it there.
+    descriptor: Option<(String, OwnedFd)>,
+}
+
+impl LetGo {
+    /// What another process can go on with.
+    pub(crate) fn socket(&self) -> Option<Socket> {
+        let (interface, descriptor) = self.descriptor.as_ref()?;
+        let socket = descriptor.try_clone().ok()?;
+        Some(Socket { number: self.planned.number, interface: interface.clone(), socket })
+    }
 }
 
 /// A port's queues as settings.
@@ -336,6 +371,8 @@ pub(crate) fn open(
     rx_rate: Option<u64>,
     environment: &Environment,
 ) -> Result<Box<dyn Port>, port::Error> {
+    confine::may_open(attachment.kind())
+        .map_err(|what| port::Error::Unsupported { name: name.to_owned(), what })?;
     let port = attachment.open(name, environment)?;
     Ok(match rx_rate {
         Some(per_second) => Box::new(port::pace::Paced::new(port, per_second)),

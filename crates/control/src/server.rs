@@ -5,19 +5,20 @@ use crate::config::diff::{Setup, diff};
 use crate::config::{Config, Options, check_cpus};
 use crate::controller::{Begun, Controllers};
 use crate::dial::default_path;
+use crate::doors::{self, Doors, Groups, Opened, Servers};
 use crate::failure::Failure;
 use crate::image::State;
 use crate::normal::learning::Learning;
-use crate::ports::{Opened, Opening, Ports};
+use crate::ports::{Opened as OpenedPorts, Opening, Ports};
 use crate::program::services;
 use crate::protocol::{Reply, Request};
 use crate::reload::Reload;
+use crate::role::Role;
 use crate::signals::Signals;
-use crate::socket::{Place, Server, Socket};
 use crate::takeover::handover::Handover;
 use crate::takeover::running::{Paused, Running};
 use crate::verb::At;
-use crate::{controllers, guard, logging, metrics, page, room, start, verbs};
+use crate::{confine, controllers, guard, logging, metrics, page, room, start, supervisor, verbs};
 use grpc::Bind;
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -29,6 +30,13 @@ use switch::{Switch, Workers};
 /// `millrace run`.
 pub fn run(options: Options) -> Result<(), Failure> {
     let config = Config::new(options.clone())?;
+    match confine::left() {
+        Some(left) => tracing::info!(left, "confined"),
+        None if config.confine => {
+            return Err(Failure::usage("confine: the configuration is no regular file"));
+        }
+        None => {}
+    }
     room::spare_address_space();
     room::raise_descriptors();
     guard::panics_end_the_process();
@@ -38,11 +46,13 @@ pub fn run(options: Options) -> Result<(), Failure> {
     check_cpus(&config.cpus)?;
     let ports = Ports::plan(&config)?;
     let setup = config.setup(&ports)?;
-    let place =
-        Place { path: config.ctl.clone().unwrap_or_else(default_path), group: config.ctl_group };
+    let doors = Doors::new(config.ctl.clone().unwrap_or_else(default_path), config.ctl_groups);
     if config.ctl.is_some() {
-        let ours = config.take_over.as_deref().and_then(of_channel::unix::identity);
-        place.check(ours).map_err(|e| no_control_socket(&place, &e))?;
+        let ours = |role| {
+            let path = config.take_over.as_deref().map(|path| doors::path_for(path, role));
+            path.and_then(|path| of_channel::unix::identity(&path))
+        };
+        doors.check(ours).map_err(|e| no_control_socket(&doors, &e))?;
     }
     config.channel.check().map_err(Failure::bad)?;
     let mut state = match &config.state {
@@ -84,7 +94,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
         ports: &ports,
         setup: &setup,
         bridges: &bridges,
-        place: &place,
+        doors: &doors,
         handover: &handover,
     };
     let Ready { controllers, server, described } = match &config.take_over {
@@ -98,23 +108,32 @@ pub fn run(options: Options) -> Result<(), Failure> {
     let mut listeners: Vec<String> = controllers.iter().flat_map(|one| one.listening()).collect();
     listeners.extend(metrics.iter().map(|s| format!("metrics:{}", s.address())));
     listeners.extend(page.iter().map(|s| format!("http:{}", s.address())));
-    listeners.extend(server.iter().map(|s| format!("ctl:{}", s.path().display())));
+    let paths = server.iter().flat_map(Servers::paths);
+    listeners.extend(paths.map(|path| format!("ctl:{}", path.display())));
     let writing = match (&state, config.state_interval) {
         (Some(state), Some(interval)) => Some(state.write_every(&switch, interval)?),
         _ => None,
     };
-    logging::say(&format!(
-        "millrace: ready ports {} listening {}",
-        words(&described),
-        words(&listeners)
-    ));
+    let status = format!("ready ports {} listening {}", words(&described), words(&listeners));
+    logging::say(&format!("millrace: {status}"));
+    supervisor::ready(&status);
     controllers.iter().for_each(|one| one.advise());
-    signals.on_hangup(move || match reload.apply(None, None) {
-        Ok(_) => {}
-        Err(why) => tracing::error!("SIGHUP: {why}"),
+    signals.on_hangup(move || {
+        supervisor::reloading();
+        let applied = reload.apply(None, None);
+        supervisor::reloaded(match &applied {
+            Ok(_) => "the configuration was applied",
+            Err(_) => "the configuration was not applied: the log says why",
+        });
+        if let Err(why) = applied {
+            tracing::error!("SIGHUP: {why}");
+        }
     });
     signals.wait();
     tracing::info!("stopping");
+    if !handover.is_ending() {
+        supervisor::stopping();
+    }
     drop((server, metrics, page));
     // Whoever has taken over writes the file from now on.
     drop(writing);
@@ -144,8 +163,8 @@ pub struct Empty {
     pub defaults: Defaults,
     /// The control socket; the usual place, if none is named.
     pub ctl: Option<PathBuf>,
-    /// The group that may ask there, by number.
-    pub ctl_group: Option<u32>,
+    /// The groups that may ask there.
+    pub ctl_groups: Groups,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
     /// Where the page is served.
@@ -164,9 +183,9 @@ pub fn run_empty<T>(
         Signals::take().map_err(|e| Failure::Bad(format!("cannot wait for signals: {e}")))?;
     check_cpus(&empty.cpus)?;
     let asked = empty.ctl.is_some();
-    let place = Place { path: empty.ctl.unwrap_or_else(default_path), group: empty.ctl_group };
+    let doors = Doors::new(empty.ctl.unwrap_or_else(default_path), empty.ctl_groups);
     if asked {
-        place.check(None).map_err(|e| no_control_socket(&place, &e))?;
+        doors.check(|_| None).map_err(|e| no_control_socket(&doors, &e))?;
     }
     let workers = Workers::start(empty.workers, &empty.cpus).map_err(Failure::bad)?;
     workers.set_polling(empty.poll);
@@ -183,22 +202,27 @@ pub fn run_empty<T>(
         || Ok(None),
     )?;
     let began = begin(&bridges)?;
-    let served = place.open().and_then(|socket| socket.serve(None, answers(&bridges, None, None)));
+    let served =
+        doors.open(None).and_then(|opened| opened.serve(|_| None, answers(&bridges, None, None)));
     let server = match served {
         Ok(server) => Some(server),
-        Err(error) if asked => return Err(no_control_socket(&place, &error)),
+        Err(error) if asked => return Err(no_control_socket(&doors, &error)),
         Err(error) => {
-            tracing::warn!(path = %place.path.display(), %error, "no control socket");
+            tracing::warn!(path = %doors.path().display(), %error, "no control socket");
             None
         }
     };
     let mut listening: Vec<String> =
         metrics.iter().map(|server| format!("metrics:{}", server.address())).collect();
     listening.extend(page.iter().map(|page| format!("http:{}", page.address())));
-    listening.extend(server.iter().map(|server| format!("ctl:{}", server.path().display())));
-    logging::say(&format!("millrace: ready listening {}", words(&listening)));
+    let paths = server.iter().flat_map(Servers::paths);
+    listening.extend(paths.map(|path| format!("ctl:{}", path.display())));
+    let status = format!("ready listening {}", words(&listening));
+    logging::say(&format!("millrace: {status}"));
+    supervisor::ready(&status);
     signals.wait();
     tracing::info!("stopping");
+    supervisor::stopping();
     drop((server, metrics, page));
     drop(began);
     bridges.stop();
@@ -214,14 +238,14 @@ struct Starting<'a> {
     ports: &'a Ports,
     setup: &'a Setup,
     bridges: &'a Bridges,
-    place: &'a Place,
+    doors: &'a Doors,
     handover: &'a Arc<Handover>,
 }
 
 /// What a switch has when it is ready.
 struct Ready {
     controllers: Controllers,
-    server: Option<Server>,
+    server: Option<Servers>,
     /// Number and name of each port.
     described: Vec<String>,
 }
@@ -238,13 +262,13 @@ impl Starting<'_> {
         if waits {
             self.switch.set_receiving(false);
         }
-        let described = self.ports.add(self.switch, Opened::default())?;
+        let described = self.ports.add(self.switch, OpenedPorts::default())?;
         let controllers = self.controlled(begun)?;
         if waits {
             self.switch.set_receiving(true);
         }
-        let server = match self.socket(self.place.open())? {
-            Some(socket) => Some(self.serve(socket)?),
+        let server = match self.opened(self.doors.open(None))? {
+            Some(opened) => Some(self.serve(opened)?),
             None => None,
         };
         self.switch.sync();
@@ -261,7 +285,7 @@ impl Starting<'_> {
                 "--flows, --groups and --meters are right, and not used: entries come from the running switch"
             );
         }
-        let mut opened = Opened::default();
+        let mut opened = OpenedPorts::default();
         self.ports.open(Opening::Early, &mut opened)?;
         let mut running = Running::begin(path)?;
         match self.taken(path, &mut running, opened, begun) {
@@ -271,8 +295,8 @@ impl Starting<'_> {
                 running.ended();
                 // Nobody can go back any more: what fails now is told, and the switch runs. The other one
                 // has removed its own socket by now, and cannot take ours for it.
-                if let Some(Err(error)) = ready.server.as_mut().map(Server::settle) {
-                    let path = self.place.path.display();
+                if let Some(Err(error)) = ready.server.as_mut().map(Servers::settle) {
+                    let path = self.doors.path().display();
                     tracing::error!(%path, %error, "the control socket has not come to its place");
                 }
                 Ok(ready)
@@ -295,18 +319,13 @@ impl Starting<'_> {
         &self,
         path: &Path,
         running: &mut Running<UnixStream>,
-        mut opened: Opened,
+        mut opened: OpenedPorts,
         mut begun: Box<dyn Begun + '_>,
     ) -> Result<(Ready, Paused), Failure> {
         let switch = self.switch;
         // From here on controllers wait to be accepted.
         begun.take(running)?;
-        let has_place = of_channel::unix::identity(path).is_some()
-            && of_channel::unix::identity(&self.place.path) == of_channel::unix::identity(path);
-        let socket = self.socket(match has_place {
-            true => self.place.open_beside(),
-            false => self.place.open(),
-        })?;
+        let doors = self.opened(self.doors.open(Some(path)))?;
         switch.sync();
         running.connections(switch)?;
         let paused = running.stop(switch)?;
@@ -314,7 +333,7 @@ impl Starting<'_> {
         tracing::debug!(sockets, "received by from here on");
         let described = self.ports.add(switch, opened)?;
         let controllers = self.controlled(begun)?;
-        let server = socket.map(|socket| self.serve(socket)).transpose()?;
+        let server = doors.map(|opened| self.serve(opened)).transpose()?;
         switch.sync();
         running.finish()?;
         Ok((Ready { controllers, server, described }, paused))
@@ -337,26 +356,27 @@ impl Starting<'_> {
     }
 
     /// A control socket that was not asked for may be missing.
-    fn socket(&self, opened: std::io::Result<Socket>) -> Result<Option<Socket>, Failure> {
-        match opened {
-            Ok(socket) => Ok(Some(socket)),
+    fn opened(&self, doors: std::io::Result<Opened>) -> Result<Option<Opened>, Failure> {
+        match doors {
+            Ok(opened) => Ok(Some(opened)),
             Err(error) if self.config.ctl.is_none() => {
-                tracing::warn!(path = %self.place.path.display(), %error, "no control socket");
+                tracing::warn!(path = %self.doors.path().display(), %error, "no control socket");
                 Ok(None)
             }
-            Err(error) => Err(no_control_socket(self.place, &error)),
+            Err(error) => Err(no_control_socket(self.doors, &error)),
         }
     }
 
-    fn serve(&self, socket: Socket) -> Result<Server, Failure> {
-        let pulse = self.switch.pulse("ctl");
+    fn serve(&self, doors: Opened) -> Result<Servers, Failure> {
+        let pulse = |name: &str| Some(self.switch.pulse(name));
         let answers = answers(self.bridges, Some(self.handover), Some(self.reload));
-        socket.serve(Some(pulse), answers).map_err(|e| no_control_socket(self.place, &e))
+        self.handover.served_at(self.doors.path());
+        doors.serve(pulse, answers).map_err(|e| no_control_socket(self.doors, &e))
     }
 }
 
-fn no_control_socket(place: &Place, error: &std::io::Error) -> Failure {
-    Failure::Bad(format!("control socket {}: {error}", place.path.display()))
+fn no_control_socket(doors: &Doors, error: &std::io::Error) -> Failure {
+    Failure::Bad(format!("control socket {}: {error}", doors.path().display()))
 }
 
 fn words(list: &[String]) -> String {
@@ -368,9 +388,9 @@ pub(crate) fn answers(
     bridges: &Bridges,
     handover: Option<&Arc<Handover>>,
     reload: Option<&Arc<Reload>>,
-) -> impl Fn(Request) -> Result<Reply<Value>, String> + Send + Sync + 'static {
+) -> impl Fn(Role, Request) -> Result<Reply<Value>, String> + Send + Sync + 'static {
     let (bridges, handover, reload) = (bridges.clone(), handover.cloned(), reload.cloned());
-    move |request| {
+    move |role, request| {
         let named = request.bridge.as_deref();
         let bridge = match named {
             Some(name) => Some(bridges.bridge(name).map_err(|e| e.to_string())?),
@@ -378,7 +398,7 @@ pub(crate) fn answers(
         };
         let mut at = At::of(&bridges, bridge.as_ref(), named.is_some(), handover.as_ref());
         at.reload = reload.as_ref();
-        let answer = verbs::answer(&at, request);
+        let answer = verbs::answer(&at, role, request);
         // What was changed is kept before it is told.
         bridges.flush_kept();
         answer

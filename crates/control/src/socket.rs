@@ -61,7 +61,8 @@ impl Place {
     /// A socket beside it, to be [put](Server::settle) in the place of the one that is there, which another process is
     /// about to leave.
     pub(crate) fn open_beside(&self) -> std::io::Result<Socket> {
-        let beside = self.path.with_file_name(format!(".ctl.{}", std::process::id()));
+        let beside = self.path.file_name().unwrap_or_default().display();
+        let beside = self.path.with_file_name(format!(".{beside}.{}", std::process::id()));
         unix::clear(&beside)?;
         self.bind(&beside)
     }

@@ -7,6 +7,7 @@ use crate::bridges::{Bridge, Bridges};
 use crate::controller::Controllers;
 use crate::protocol::Reply;
 use crate::reload::Reload;
+use crate::role::Role;
 use crate::takeover::handover::Handover;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -119,6 +120,15 @@ pub trait Verb: Serialize + DeserializeOwned {
     fn names_files(&self) -> bool {
         false
     }
+
+    /// Who may ask.
+    fn role(&self) -> Role {
+        match (self.names_files(), self.change()) {
+            (true, _) => Role::Admin,
+            (_, Some(_)) => Role::Operate,
+            (_, None) => Role::Read,
+        }
+    }
 }
 
 /// A question that was read.
@@ -127,6 +137,7 @@ pub(crate) trait Asked {
     fn written(&self) -> Value;
     fn change(&self) -> Option<Change>;
     fn names_files(&self) -> bool;
+    fn role(&self) -> Role;
     fn answer(self: Box<Self>, at: &At<'_>) -> Result<Reply<Value>, String>;
 }
 
@@ -141,6 +152,10 @@ impl<V: Verb> Asked for V {
 
     fn names_files(&self) -> bool {
         Verb::names_files(self)
+    }
+
+    fn role(&self) -> Role {
+        Verb::role(self)
     }
 
     fn answer(self: Box<Self>, at: &At<'_>) -> Result<Reply<Value>, String> {

@@ -7,6 +7,7 @@ mod observe;
 mod save;
 mod to;
 mod top;
+mod upgrade;
 
 pub(crate) use config::{ConfigCommand, ConfigOptions};
 pub(crate) use events::EventsOptions;
@@ -15,6 +16,7 @@ pub(crate) use observe::ObserveOptions;
 pub(crate) use save::SaveOptions;
 pub(crate) use to::To;
 pub(crate) use top::TopOptions;
+pub(crate) use upgrade::UpgradeOptions;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use control::engine::EngineName;
@@ -75,6 +77,8 @@ pub(crate) enum Command {
     Config(ConfigOptions),
     /// Write what runs as files that start it again
     Save(SaveOptions),
+    /// Replace the binary of a running switch without losing a connection
+    Upgrade(UpgradeOptions),
     /// Show what has happened: changes and who made them, links, controllers, warnings
     Events(EventsOptions),
     /// Show flow entries with their counters and rates
@@ -110,6 +114,12 @@ pub(crate) enum Command {
         /// Its options
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<std::ffi::OsString>,
+    },
+    /// Write the manual pages, one for each command
+    Man {
+        /// The folder; it is made if it is not there
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
     },
     /// Print a shell's completions
     Completions {

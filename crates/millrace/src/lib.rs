@@ -46,6 +46,7 @@ mod filetest;
 mod flows;
 mod gauge;
 mod look;
+mod man;
 mod observe;
 mod p4;
 mod p4_shell;
@@ -56,6 +57,7 @@ mod show;
 mod stand_in;
 mod stf;
 mod top;
+mod upgrade;
 mod vswitchd;
 
 use clap::{CommandFactory, Parser};
@@ -84,8 +86,13 @@ fn command(words: Vec<OsString>) -> ExitCode {
         cli::Command::Vswitchd(options) => options.verbose().max(cli.verbose),
         _ => cli.verbose,
     };
+    // Before there is a second thread.
+    let confined = match &cli.command {
+        cli::Command::Run(options) => control::confine::enter(options),
+        _ => Ok(()),
+    };
     control::logging::start(&cli.log, verbose);
-    let result = match cli.command {
+    let result = confined.and_then(|()| match cli.command {
         cli::Command::Demo(options) => demo::run(options),
         cli::Command::Run(options) => control::server::run(*options),
         cli::Command::Vswitchd(options) => vswitchd::run(options),
@@ -97,6 +104,7 @@ fn command(words: Vec<OsString>) -> ExitCode {
         cli::Command::Bond(options) => bridges::bond(options),
         cli::Command::Config(options) => config::config(options),
         cli::Command::Save(options) => save::save(options),
+        cli::Command::Upgrade(options) => upgrade::upgrade(options),
         cli::Command::Events(options) => events::events(options),
         cli::Command::Flows(options) => flows::flows(options),
         cli::Command::Groups(options) => flows::groups(options),
@@ -117,6 +125,7 @@ fn command(words: Vec<OsString>) -> ExitCode {
         cli::Command::Stf(options) => stf::run(options),
         cli::Command::Gauge(options) => gauge::run(options.command),
         cli::Command::StandIn { name, words: _ } => Err(stand_in::unknown(&name)),
+        cli::Command::Man { folder } => man::man(&folder),
         cli::Command::Completions { shell } => {
             // Into memory first: it panics where it cannot write.
             let mut script = Vec::new();
@@ -124,7 +133,10 @@ fn command(words: Vec<OsString>) -> ExitCode {
             control::output::say_bytes(&script);
             Ok(())
         }
-    };
+    });
+    if let Err(Failure::Bad(text) | Failure::Status(_, text) | Failure::Usage(text)) = &result {
+        control::upgrade::reason::tell(text);
+    }
     let status = match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Bad(text)) => {

@@ -1,28 +1,14 @@
 //! What controllers programmed outlives the process: killed, stopped, taken over; and what `--persist` refuses.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-/// What all that is waited for must happen within, on the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+use std::process::{Command, Output, Stdio};
+use testkit::running::{PATIENCE, Running};
 
 fn millrace(words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
     command.args(words).stdin(Stdio::null()).output().expect("it was built for this test")
-}
-
-/// A running switch; killed if the test ends early.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may be gone already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// A folder with a switch's files.
@@ -67,21 +53,8 @@ impl Bed {
 
     fn run(&self, words: &[&str]) -> Running {
         let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-        command.args(words).stdin(Stdio::null()).stderr(Stdio::piped());
-        let mut running = Running(command.spawn().unwrap());
-        let mut lines = BufReader::new(running.0.stderr.take().unwrap());
-        let (mut line, mut said) = (String::new(), String::new());
-        while !line.starts_with("millrace: ready") {
-            line.clear();
-            assert!(
-                lines.read_line(&mut line).unwrap() > 0,
-                "it ended before it was ready: {said}"
-            );
-            said.push_str(&line);
-        }
-        // What it says from now on must not fill the pipe.
-        std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
-        running
+        command.args(words);
+        Running::start(&mut command, "millrace: ready")
     }
 
     fn refused(&self, more: &[&str], why: &str) {
@@ -170,15 +143,11 @@ fn a_folder_is_one_switch_s() {
 #[test]
 fn what_a_switch_that_takes_over_is_told_is_kept() {
     let bed = Bed::new();
-    let mut old = bed.start(&[]);
+    let old = bed.start(&[]);
     bed.program(&[0x21]);
     let ctl = bed.file("ctl");
     let new = bed.start(&["--take-over", &ctl]);
-    let deadline = Instant::now() + PATIENCE;
-    while old.0.try_wait().unwrap().is_none() {
-        assert!(Instant::now() < deadline, "the old one does not end");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    assert_eq!(old.ended(), Some(0));
     bed.program(&[0x22]);
     assert_eq!(bed.cookies(), ["0x21", "0x22"]);
     drop(new);

@@ -1,40 +1,19 @@
 //! What `millrace save` writes starts the same switch again.
 
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
+use testkit::running::Running;
 
 fn millrace(words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
     command.args(words).stdin(Stdio::null()).output().expect("it was built for this test")
 }
 
-/// A running switch; killed if the test ends early.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may be gone already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn start(words: &[&str]) -> Running {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-    command.arg("run").args(words).stdin(Stdio::null()).stderr(Stdio::piped());
-    let mut running = Running(command.spawn().unwrap());
-    let mut lines = BufReader::new(running.0.stderr.take().unwrap());
-    let (mut line, mut said) = (String::new(), String::new());
-    while !line.starts_with("millrace: ready") {
-        line.clear();
-        assert!(lines.read_line(&mut line).unwrap() > 0, "it ended before it was ready: {said}");
-        said.push_str(&line);
-    }
-    // What it says from now on must not fill the pipe.
-    std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
-    running
+    command.arg("run").args(words);
+    Running::start(&mut command, "millrace: ready")
 }
 
 struct Bed {

@@ -2,60 +2,22 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-
-/// What all that is waited for must happen within, on the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+use testkit::running::{PATIENCE, Running};
 
 fn millrace(words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
     command.args(words).stdin(Stdio::null()).output().expect("it was built for this test")
 }
 
-/// A running switch; killed if the test ends early.
-struct Running(Child);
-
-impl Running {
-    fn start(words: &[&str]) -> Running {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-        let child =
-            command.args(words).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut running = Running(child);
-        let mut lines = BufReader::new(running.0.stderr.take().unwrap());
-        let mut line = String::new();
-        while !line.starts_with("millrace: ready") {
-            line.clear();
-            assert!(lines.read_line(&mut line).unwrap() > 0, "it ended before it was ready");
-        }
-        // What it says from now on must not fill the pipe.
-        std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
-        running
-    }
-
-    fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_child(&self.0);
-        rustix::process::kill_process(pid, signal).unwrap();
-    }
-
-    fn ended(mut self) -> Option<i32> {
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
-            if let Some(status) = self.0.try_wait().unwrap() {
-                return status.code();
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("it did not end within {PATIENCE:?}");
-    }
+fn started(words: &[&str]) -> Running {
+    Running::start(Command::new(env!("CARGO_BIN_EXE_millrace")).args(words), "millrace: ready")
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It is gone already after `ended`.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn send(running: &Running, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(running.pid() as i32).expect("it is not 0");
+    rustix::process::kill_process(pid, signal).unwrap();
 }
 
 /// A switch to be taken over, its files and its control socket.
@@ -79,7 +41,7 @@ impl Bed {
         let mut all = vec!["run", "--port", "memory:a", "--port", "memory:b", "--flows", &flows];
         all.extend(["--ctl", &ctl, "--listen", &listen]);
         all.extend(words);
-        let old = Running::start(&all);
+        let old = started(&all);
         Bed { dir, old }
     }
 
@@ -148,7 +110,7 @@ fn whatever_is_wrong_with_the_new_one_the_old_one_goes_on() {
         bed.refused(words, status, why);
     }
     assert_eq!(std::fs::read_to_string(&regular).unwrap(), "precious");
-    bed.old.signal(rustix::process::Signal::TERM);
+    send(&bed.old, rustix::process::Signal::TERM);
     assert_eq!(bed.old.ended(), Some(0));
 }
 
@@ -194,7 +156,7 @@ fn one_that_goes_away_at_any_step_before_the_last_is_as_if_it_had_not_come() {
         drop(stream);
         bed.lives(&format!("after {count} steps"));
     }
-    bed.old.signal(rustix::process::Signal::TERM);
+    send(&bed.old, rustix::process::Signal::TERM);
     assert_eq!(bed.old.ended(), Some(0));
 }
 
@@ -226,7 +188,7 @@ fn actions_that_only_1_0_has_are_taken_over() {
     let words = ["--port", "memory:a", "--port", "memory:b", "--listen", &listen];
     let mut all = vec!["run", "--take-over", &ctl, "--ctl", &ctl];
     all.extend(words);
-    let new = Running::start(&all);
+    let new = started(&all);
     let Bed { dir, old } = bed;
     assert_eq!(old.ended(), Some(0));
     assert_eq!(packets.map(told), before);
@@ -241,11 +203,11 @@ fn signals_that_mean_nothing_to_it_do_not_end_it_and_the_others_do_in_order() {
         for signal in
             [Signal::HUP, Signal::USR1, Signal::USR2, Signal::PIPE, Signal::ALARM, Signal::XFSZ]
         {
-            bed.old.signal(signal);
+            send(&bed.old, signal);
             bed.lives(&format!("{signal:?}"));
         }
         let (ctl, of) = (bed.file("ctl"), bed.file("of"));
-        bed.old.signal(last);
+        send(&bed.old, last);
         assert_eq!(bed.old.ended(), Some(0), "{last:?}");
         assert!(!std::path::Path::new(&ctl).exists() && !std::path::Path::new(&of).exists());
     }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// OpenFlow's port.
@@ -40,6 +40,24 @@ pub enum Listen {
     },
     /// A UNIX domain socket.
     Unix(PathBuf),
+}
+
+impl Listen {
+    /// Its TCP port, if it has one.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Listen::Tcp { port, .. } | Listen::Tls { port, .. } => Some(*port),
+            Listen::Unix(_) => None,
+        }
+    }
+
+    /// Its file, if it has one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Listen::Tcp { .. } | Listen::Tls { .. } => None,
+            Listen::Unix(path) => Some(path),
+        }
+    }
 }
 
 /// What is wrong with a specification.

@@ -6,7 +6,7 @@ use port::kind::{Attached, Attachment, Environment, Kind, TakeOver};
 use port::spec::words::required;
 use port::{Error, Port};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// `dpdk:DEVARGS`
 pub static KIND: Kind = Kind {
@@ -15,6 +15,16 @@ pub static KIND: Kind = Kind {
     use_for: "the highest rates; vhost-user, memif",
     diagnose: Some(|_| diagnose()),
     database: if BUILT_IN { database::ALL } else { &[] },
+    capabilities: &[
+        "CAP_DAC_OVERRIDE",
+        "CAP_IPC_LOCK",
+        "CAP_NET_ADMIN",
+        "CAP_NET_RAW",
+        "CAP_SYS_ADMIN",
+        "CAP_SYS_NICE",
+        "CAP_SYS_RAWIO",
+    ],
+    folders: &["/run", "/var/run", "/tmp", "/mnt/huge"],
     ..Kind::plain("dpdk", |text, at| {
         Ok(Attached::new(Device(required(text, at, "the device", "dpdk:DEVARGS")?)))
     })
@@ -36,6 +46,12 @@ impl Attachment for Device {
 
     fn default_name(&self) -> &str {
         self.0.split(',').next().unwrap_or(&self.0)
+    }
+
+    /// Those that its arguments name with their folders: sockets, captures.
+    fn files(&self) -> Vec<PathBuf> {
+        let values = self.0.split(',').filter_map(|word| word.split_once('='));
+        values.filter(|(_, value)| value.starts_with('/')).map(|(_, file)| file.into()).collect()
     }
 
     /// Opens it with the [`Options`] of the environment.

@@ -23,6 +23,7 @@ pub static KIND: Kind = Kind {
     about: "an interface, by AF_XDP",
     use_for: "high packet rates without DPDK",
     diagnose: Some(diagnose),
+    capabilities: &["CAP_BPF", "CAP_IPC_LOCK", "CAP_NET_ADMIN", "CAP_NET_RAW"],
     ..Kind::plain("af_xdp", parse)
 };
 

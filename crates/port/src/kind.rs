@@ -18,7 +18,7 @@ use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A kind of port.
@@ -45,6 +45,10 @@ pub struct Kind {
     pub off_wire: Option<OffWire>,
     /// Every worker has a receive queue of its own, so that queues are not spread.
     pub queue_per_worker: bool,
+    /// Capabilities of Linux without which it does not work (capabilities(7)), by name.
+    pub capabilities: &'static [&'static str],
+    /// Folders that it writes to, beside what its attachments name and `/dev`.
+    pub folders: &'static [&'static str],
     /// What Open vSwitch's database calls it, for kinds that the database may ask for.
     pub database: &'static [Database],
 }
@@ -85,6 +89,8 @@ impl Kind {
             unprivileged: false,
             off_wire: None,
             queue_per_worker: false,
+            capabilities: &[],
+            folders: &[],
             database: &[],
         }
     }
@@ -154,6 +160,11 @@ pub trait Attachment: fmt::Display + Send + Sync {
 
     /// What becomes of it while one process takes the place of another.
     fn take_over(&self) -> TakeOver;
+
+    /// Files that it names, to be read or written.
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// The kernel's interface behind it, if there is one.
     fn interface(&self) -> Option<&str> {

@@ -31,6 +31,7 @@ pub mod fault;
 pub mod frame;
 pub mod gro;
 pub mod gso;
+pub mod inherited;
 mod intake;
 pub mod kind;
 pub mod link;

@@ -186,8 +186,8 @@ pub trait Port: Send {
     /// Opens a transmit queue: one for each worker.
     fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error>;
 
-    /// Its socket, for a process that receives where this one stops: what comes meanwhile waits in it. None for kinds that
-    /// have none which two processes can share.
+    /// Its socket or descriptor, for a process that receives where this one stops: what comes meanwhile waits in it. None for
+    /// kinds that have none which another process can go on with.
     fn receiving(&self) -> Option<OwnedFd> {
         None
     }

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use lab::{Bridge, Lab, iperf, must, ping, sh};
 use port::af_packet::AfPacket;
+use port::inherited::Inherited;
+use port::kind::Environment;
 use port::tap::Tap;
 use port::{Burst, Csum, Frame, Gso, GsoKind, LinkState, Offload, Pool, Port, StampedBy, TxQueue};
 
@@ -319,6 +321,47 @@ fn af_packet_goes_on_with_the_socket_of_another() {
     drop((first, old));
     send(5);
     assert_eq!(count(&mut second), 9);
+}
+
+/// What a process that takes over goes on with: the interface keeps its addresses, its namespace and the frames that wait.
+#[test]
+fn a_tap_interface_outlives_who_hands_it_over() {
+    let Some(lab) = Lab::new() else { return };
+    let ns = lab.ns("s");
+    let inherited = Inherited::default();
+    let environment = Environment::default().with(inherited.clone());
+    let open = || {
+        let attached = (port::tap::KIND.parse)("t1", 0).expect("a name");
+        lab.within("s", || attached.open("t1", &environment).expect("t1"))
+    };
+    let mut old = open();
+    let rx = old.rx_queue(0).unwrap();
+    must(&format!("ip -n {ns} addr add 192.0.2.9/24 dev t1"));
+    let index = || lab.at("s", "cat /sys/class/net/t1/ifindex");
+    let before = index();
+    inherited.put("t1", old.receiving().expect("it has one"));
+    drop((rx, old));
+    lab.at("s", "bash -c 'echo -n 123456789 >/dev/udp/192.0.2.255/9' || true");
+    lab.at("s", "ping -c 1 -W 0.1 192.0.2.1 || true");
+    let mut new = open();
+    assert_eq!(index(), before, "it is the same interface");
+    assert!(inherited.take("t1").is_none(), "the port has it");
+    let (mut rx, mut tx) = (new.rx_queue(0).unwrap(), new.tx_queue().unwrap());
+    let (mut burst, mut pool) = (Burst::new(), Pool::new());
+    assert!(rx.rx(&mut burst, &mut pool).expect("the interface is there") > 0, "frames waited");
+    assert_eq!(tx.tx(&Frame::copy_of(&[0; 60])), Ok(()));
+    assert!(new.link().admin_up);
+    // In another namespace it goes on, too.
+    must(&format!("ip -n {ns} link set t1 netns {}", lab.ns("a")));
+    inherited.put("t1", new.receiving().expect("it has one"));
+    drop((rx, tx, new));
+    let mut third = open();
+    assert!(third.link().present, "{:?}", third.link());
+    // Something that is no interface is not gone on with.
+    let file = std::fs::File::open("/dev/null").unwrap();
+    inherited.put("t1", file.into());
+    drop(third);
+    assert!(open().link().admin_up);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! | [`heap`] | an allocator that counts |
 //! | [`ledger`] | documents of a standard's requirements, against citations and tests |
 //! | [`packet`] | frames from header values |
+//! | [`running`] | a process that is started, waited for and ended |
 //! | [`station`] | a small program of two tables, whose entries say where each station's frames go |
 //! | [`lookups`] | random programs, entries and packets that hit each other often |
 //!
@@ -17,4 +18,5 @@ pub mod heap;
 pub mod ledger;
 pub mod lookups;
 pub mod packet;
+pub mod running;
 pub mod station;

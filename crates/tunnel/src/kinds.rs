@@ -50,6 +50,7 @@ pub static GENEVE: Kind = Kind {
         word: "geneve",
         attach: |_, options| asked(config::Kind::Geneve, options),
     }],
+    capabilities: &["CAP_NET_ADMIN", "CAP_NET_RAW"],
     ..Kind::plain("geneve", |text, at| specified(config::Kind::Geneve, text, at))
 };
 
@@ -65,6 +66,7 @@ pub static VXLAN: Kind = Kind {
         word: "vxlan",
         attach: |_, options| asked(config::Kind::Vxlan, options),
     }],
+    capabilities: &["CAP_NET_ADMIN", "CAP_NET_RAW"],
     ..Kind::plain("vxlan", |text, at| specified(config::Kind::Vxlan, text, at))
 };
 
@@ -80,6 +82,7 @@ pub static GRE: Kind = Kind {
         Database { word: "gre", attach: |_, options| asked(config::Kind::Gre, options) },
         Database { word: "ip6gre", attach: |_, options| asked_ipv6(config::Kind::Gre, options) },
     ],
+    capabilities: &["CAP_NET_ADMIN", "CAP_NET_RAW"],
     ..Kind::plain("gre", |text, at| specified(config::Kind::Gre, text, at))
 };
 
@@ -104,6 +107,7 @@ pub static ERSPAN: Kind = Kind {
             attach: |_, options| asked_ipv6(config::Kind::Erspan, options),
         },
     ],
+    capabilities: &["CAP_NET_ADMIN", "CAP_NET_RAW"],
     ..Kind::plain("erspan", |text, at| specified(config::Kind::Erspan, text, at))
 };
 

@@ -1,7 +1,8 @@
 //! What ships: the binary of the profile `dist` (stripped, thin LTO) and its bill of materials, in `target/dist`.
 //!
 //! The linker makes one of functions whose code is the same, and packs relocations: 6 % less (2.2 of 38.4 MB).
-//! Packed relocations want glibc 2.36 or later, which is Debian 12's.
+//! Packed relocations want glibc 2.36 or later, which is Debian 12's. What was built is run once: a binary that the loader
+//! refuses is no binary.
 
 use crate::sbom;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ pub const SIZE_MAX: u64 = 35_000_000;
 /// What the last step of the build is told. Cargo itself strips no binary whose package has a profile of its own.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 const LINK: &[&str] =
-    &["-Cstrip=symbols", "-Clink-arg=-Wl,--icf=all", "-Clink-arg=-Wl,--pack-dyn-relocs=relr"];
+    &["-Cstrip=symbols", "-Clink-arg=-Wl,--icf=all", "-Clink-arg=-Wl,-z,pack-relative-relocs"];
 /// Elsewhere the toolchain's linker is another, which has none of both.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 const LINK: &[&str] = &["-Cstrip=symbols"];
@@ -48,9 +49,25 @@ pub fn build(root: &Path, features: Option<&str>) -> Result<(), String> {
     let bill = folder.join(format!("{}.cdx.json", sbom::ROOT));
     std::fs::write(&bill, sbom::text(root, features)? + "\n")
         .map_err(|e| format!("{}: {e}", bill.display()))?;
+    starts(&binary)?;
     println!("{}: {size} bytes", binary.display());
     println!("{}", bill.display());
     fits(size)
+}
+
+/// Whether it starts on this machine, and tells its version.
+fn starts(binary: &Path) -> Result<(), String> {
+    let shown = binary.display();
+    let output = Command::new(binary).arg("--version").output();
+    let output = output.map_err(|e| format!("{shown} does not start: {e}"))?;
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    match output.status.success() && told.starts_with(&format!("{} ", sbom::ROOT)) {
+        true => Ok(()),
+        false => {
+            let why = String::from_utf8_lossy(&output.stderr).into_owned();
+            Err(format!("{shown} --version: {}: {told}{why}", output.status))
+        }
+    }
 }
 
 fn fits(size: u64) -> Result<(), String> {
@@ -62,6 +79,13 @@ fn fits(size: u64) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_binary_that_does_not_start_is_none() {
+        let starts = |path: &str| super::starts(std::path::Path::new(path)).unwrap_err();
+        assert!(starts("/bin/false").contains("exit status: 1"));
+        assert!(starts("/nonexistent").contains("does not start"));
+    }
+
     #[test]
     fn a_binary_may_be_too_large() {
         assert!(super::fits(super::SIZE_MAX).is_ok());

@@ -1,4 +1,4 @@
-//! The chores of this repository: `cargo xtask check`, `baseline`, `sbom` and `dist`.
+//! The chores of this repository: `cargo xtask check`, `baseline`, `sbom`, `dist` and `package`.
 //!
 //! `check` reads the files of the tree as text and holds them to rules that no compiler knows: the order of crates,
 //! circles of imports, where `unsafe` may stand, and that documents name what exists. It knows none of our crates.
@@ -14,6 +14,7 @@ pub mod dist;
 pub mod document;
 pub mod imports;
 pub mod lex;
+pub mod package;
 pub mod report;
 pub mod sbom;
 pub mod shrink;

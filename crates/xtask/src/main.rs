@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 use xtask::tree::Tree;
-use xtask::{check, dist, sbom, shrink};
+use xtask::{check, dist, package, sbom, shrink};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -12,6 +12,9 @@ usage: cargo xtask COMMAND
   baseline [--grow]      shrink the baselines to what still breaks a rule; --grow adds what is new, too
   sbom [--features LIST] print the bill of materials of `millrace` (CycloneDX 1.5, JSON)
   dist [--features LIST] build the stripped release binary and its bill of materials into target/dist
+  package deb|oci [OPTION VALUE...]
+                         package a binary: --binary FILE [target/dist/millrace], --tool FILE (one that runs here), --arch
+                         amd64|arm64, --version VERSION, --out DIR [target/dist]
 ";
 
 fn main() -> ExitCode {
@@ -62,6 +65,10 @@ fn run(args: &[&str]) -> Result<bool, String> {
         ["sbom", "--features", list] => sbom::print(&root()?, Some(list)).map(|()| true),
         ["dist"] => dist::build(&root()?, None).map(|()| true),
         ["dist", "--features", list] => dist::build(&root()?, Some(list)).map(|()| true),
+        ["package", kind, options @ ..] => {
+            let wanted = package::Wanted::read(&root()?, options)?;
+            package::make(kind, &wanted).map(|_| true)
+        }
         _ => Err(format!("no such command\n{USAGE}")),
     }
 }

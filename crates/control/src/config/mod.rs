@@ -2,6 +2,7 @@
 //! themselves, which add to its lists and override its values.
 
 pub mod diff;
+mod paths;
 mod receive;
 mod remote;
 mod setup;
@@ -13,6 +14,7 @@ pub use remote::{metrics_address, page_at};
 
 use crate::bonds::Bond;
 use crate::bridges::config::{BridgeConfig, DEFAULT_NAME, Defaults, PortConfig};
+use crate::doors::Groups;
 use crate::engine::EngineName;
 use crate::failure::Failure;
 use crate::normal::learning::Learning;
@@ -28,6 +30,7 @@ use of_channel::connection::Timing;
 use of_channel::{FailMode, Listen, Rate, Target, TlsFiles};
 use of_pipeline::Synchronised;
 use openflow::{Version, VersionSet};
+use port::inherited::Inherited;
 use port::kind::Environment;
 use port::spec::Spec;
 use service::catalogue;
@@ -218,6 +221,18 @@ pub struct Options {
     /// A group, by name or number, whose members may ask at the control socket beside its owner
     #[arg(long, value_name = "GROUP")]
     pub ctl_group: Option<String>,
+    /// A group whose members may change bridges, ports, entries and connections, and see frames, by a socket of their own
+    #[arg(long, value_name = "GROUP")]
+    pub ctl_operators: Option<String>,
+    /// A group whose members may look at the switch, by a socket of their own
+    #[arg(long, value_name = "GROUP")]
+    pub ctl_readers: Option<String>,
+    /// Gives up, at the start, capabilities, files and system calls that nothing here needs
+    #[arg(long)]
+    pub confine: bool,
+    /// A folder whose files a confined switch may read and write, beside those of the files that are named here
+    #[arg(long = "confine-path", value_name = "DIR")]
+    pub confine_paths: Vec<PathBuf>,
     /// Packets per second to controllers, at most; ports share it fairly
     #[arg(long, value_name = "N", value_parser = |text: &str| bounds::PUNT_RATE.parse(text))]
     pub punt_rate: Option<u64>,
@@ -313,6 +328,11 @@ pub(crate) struct File {
     flows_max: Option<i64>,
     log_changes: Option<PathBuf>,
     ctl_group: Option<String>,
+    ctl_operators: Option<String>,
+    ctl_readers: Option<String>,
+    confine: Option<bool>,
+    #[serde(default)]
+    confine_path: Vec<PathBuf>,
     punt_rate: Option<i64>,
     auxiliary: Option<i64>,
     max_backoff: Option<i64>,
@@ -480,8 +500,12 @@ pub(crate) struct Config {
     pub(crate) flows_max: Option<u32>,
     /// Where every change is kept.
     pub(crate) log_changes: Option<PathBuf>,
-    /// The group that may ask there, by number.
-    pub(crate) ctl_group: Option<u32>,
+    /// The groups that may ask there.
+    pub(crate) ctl_groups: Groups,
+    /// The process gives up what nothing here needs.
+    pub(crate) confine: bool,
+    /// Folders that it may read and write all the same.
+    pub(crate) confine_paths: Vec<PathBuf>,
     /// How often connections are written.
     pub(crate) state_interval: Option<Duration>,
     pub(crate) persist: Option<Place>,
@@ -500,7 +524,7 @@ pub(crate) struct Config {
 impl Config {
     /// What kinds of ports find there.
     pub(crate) fn environment(&self) -> Environment {
-        Environment::default().with(self.dpdk.clone())
+        Environment::default().with(self.dpdk.clone()).with(Inherited::default())
     }
 
     /// What bridges have in common.
@@ -716,9 +740,15 @@ impl Config {
         let backoff = bounds::MAX_BACKOFF.pick(options.max_backoff, file.max_backoff)?;
         let probe =
             bounds::INACTIVITY_PROBE.pick(options.inactivity_probe, file.inactivity_probe)?;
-        let ctl_group = options.ctl_group.or(file.ctl_group);
-        let ctl_group = ctl_group.map(|name| socket::group(&name)).transpose();
-        let ctl_group = ctl_group.map_err(|e| Failure::Usage(format!("--ctl-group: {e}")))?;
+        let group = |option: &str, name: Option<String>| {
+            let number = name.map(|name| socket::group(&name)).transpose();
+            number.map_err(|e| Failure::Usage(format!("{option}: {e}")))
+        };
+        let ctl_groups = Groups {
+            admin: group("--ctl-group", options.ctl_group.or(file.ctl_group))?,
+            operate: group("--ctl-operators", options.ctl_operators.or(file.ctl_operators))?,
+            read: group("--ctl-readers", options.ctl_readers.or(file.ctl_readers))?,
+        };
         let channel = of_channel::Config {
             controllers,
             listeners,
@@ -774,7 +804,9 @@ impl Config {
             ctl: options.ctl.or(file.ctl),
             flows_max: flows_max.map(|n| n as u32),
             log_changes: options.log_changes.or(file.log_changes),
-            ctl_group,
+            ctl_groups,
+            confine: options.confine || file.confine.unwrap_or(false),
+            confine_paths: paths(file.confine_path, options.confine_paths),
             persist,
             state_interval: some_seconds(state_interval.unwrap_or(60)),
             watchdog: some_seconds(watchdog.unwrap_or(60)),

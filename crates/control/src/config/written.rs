@@ -100,6 +100,10 @@ impl File {
             flows_max,
             log_changes,
             ctl_group,
+            ctl_operators,
+            ctl_readers,
+            confine,
+            confine_paths,
             punt_rate,
             auxiliary,
             max_backoff,
@@ -121,6 +125,7 @@ impl File {
             place.extend(given);
         }
         self.flows.extend(flows);
+        self.confine_path.extend(confine_paths);
         self.groups.extend(groups);
         self.meters.extend(meters);
         for (place, given) in [
@@ -154,6 +159,8 @@ impl File {
             (&mut self.template, template),
             (&mut self.bridge_name, bridge_name),
             (&mut self.ctl_group, ctl_group),
+            (&mut self.ctl_operators, ctl_operators),
+            (&mut self.ctl_readers, ctl_readers),
         ] {
             over(place, given);
         }
@@ -178,6 +185,7 @@ impl File {
         over(&mut self.fail_mode, fail_mode);
         over(&mut self.engine, engine);
         over(&mut self.poll, flag(poll));
+        over(&mut self.confine, flag(confine));
         over(&mut self.no_decompose, flag(no_decompose));
         self
     }

@@ -6,12 +6,13 @@
 //! that name files by either; lists longer than [`LIST_MAX`].
 
 use crate::protocol::{Answer, Reply, Request};
+use crate::role::Role;
 use crate::verbs;
 use grpc::site::{Asked, Told};
 use serde_json::{Map, Value};
 
 /// What the control socket would answer.
-pub(super) type Answers = Box<dyn Fn(Request) -> Result<Reply<Value>, String> + Send + Sync>;
+pub(super) type Answers = Box<dyn Fn(Role, Request) -> Result<Reply<Value>, String> + Send + Sync>;
 
 /// Verbs that look.
 const LOOKS: &[&str] = &[
@@ -72,7 +73,7 @@ pub(super) fn look(answers: &Answers, verb: &str, query: Option<&str>) -> Result
     if read.change().is_some() || read.names_files() {
         return Err(refused(405, "GET changes nothing; a change goes by POST".to_owned()));
     }
-    answer(answers, request)
+    answer(answers, Role::Read, request)
 }
 
 /// A change by POST.
@@ -95,7 +96,7 @@ pub(super) fn change(answers: &Answers, verb: &str, asked: &Asked) -> Result<Tol
         let text = "this makes the switch open files, which only the control socket may ask for";
         return Err(refused(403, text.to_owned()));
     }
-    answer(answers, request)
+    answer(answers, Role::Operate, request)
 }
 
 /// What the control socket's clients always say, where nothing is said here.
@@ -136,8 +137,8 @@ impl Request {
     }
 }
 
-fn answer(answers: &Answers, request: Request) -> Result<Told, Told> {
-    match answers(request) {
+fn answer(answers: &Answers, role: Role, request: Request) -> Result<Told, Told> {
+    match answers(role, request) {
         Ok(Reply::Answer(value)) => Ok(result(&value)),
         Ok(Reply::Stream(..)) => {
             Err(refused(400, "a stream is read by the control socket".to_owned()))

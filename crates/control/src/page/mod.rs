@@ -35,6 +35,7 @@ pub use guard::{PageAt, Token};
 use crate::bridges::Bridges;
 use crate::failure::Failure;
 use crate::protocol::{Reply, Request};
+use crate::role::Role;
 use ask::Answers;
 use grpc::site::{Asked, Content, Limits, Told};
 use grpc::{Bind, Server, Services, Site};
@@ -71,7 +72,7 @@ pub(crate) fn serve(
     at: Option<&PageAt>,
     bridges: &Bridges,
     bind: Bind,
-    answers: impl Fn(Request) -> Result<Reply<Value>, String> + Send + Sync + 'static,
+    answers: impl Fn(Role, Request) -> Result<Reply<Value>, String> + Send + Sync + 'static,
     tls: impl FnOnce() -> Result<Option<Arc<ServerConfig>>, Failure>,
 ) -> Result<Option<Served>, Failure> {
     let Some(at) = at else { return Ok(None) };

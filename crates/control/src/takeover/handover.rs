@@ -4,7 +4,8 @@ use crate::ports::Ports;
 use crate::sync::lock;
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
-use std::sync::{Condvar, Mutex};
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
 /// Each waits for the other so long at the end, at most.
@@ -31,12 +32,23 @@ pub(crate) struct Handover {
     /// Ends the process's wait.
     wake: UnixStream,
     ports: Ports,
+    /// What is to be done once there is no way back, before the process ends.
+    at_the_end: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// Where the control socket is, once it is served.
+    ctl: OnceLock<PathBuf>,
 }
 
 impl Handover {
     /// Nobody has asked yet. What is written to `wake` ends the process's wait.
     pub(crate) fn new(wake: UnixStream, ports: Ports) -> Handover {
-        Handover { phase: Mutex::new(Phase::Own), changed: Condvar::new(), wake, ports }
+        Handover {
+            phase: Mutex::new(Phase::Own),
+            changed: Condvar::new(),
+            wake,
+            ports,
+            at_the_end: Mutex::new(None),
+            ctl: OnceLock::new(),
+        }
     }
 
     pub(crate) fn enter(&self, phase: Phase) {
@@ -75,6 +87,41 @@ impl Handover {
         }
         *phase = Phase::Asked;
         Ok(())
+    }
+
+    /// The control socket is served there.
+    pub(crate) fn served_at(&self, ctl: &Path) {
+        // There is one.
+        let _ = self.ctl.set(ctl.to_owned());
+    }
+
+    /// Where another process can ask this one to hand over.
+    pub(crate) fn ctl(&self) -> Option<&Path> {
+        self.ctl.get().map(PathBuf::as_path)
+    }
+
+    /// Nobody is taking over.
+    pub(crate) fn is_own(&self) -> bool {
+        *lock(&self.phase) == Phase::Own
+    }
+
+    /// Does this once there is no way back.
+    pub(crate) fn at_the_end(&self, does: impl FnOnce() + Send + 'static) {
+        *lock(&self.at_the_end) = Some(Box::new(does));
+    }
+
+    /// Does nothing then.
+    pub(crate) fn nothing_at_the_end(&self) {
+        drop(lock(&self.at_the_end).take());
+    }
+
+    /// There is no way back.
+    pub(crate) fn ending(&self) {
+        self.enter(Phase::Ending);
+        let does = lock(&self.at_the_end).take();
+        if let Some(does) = does {
+            does();
+        }
     }
 
     /// Somebody is taking over, and there is a way back.

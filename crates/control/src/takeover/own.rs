@@ -196,12 +196,13 @@ impl Gives for Own<'_> {
     fn sockets(&mut self) -> std::io::Result<()> {
         let all = self.switch.receiving_sockets().into_iter();
         let all = all.map(|(number, interface, socket)| Socket { number, interface, socket });
+        let all = all.chain(self.gone.iter().flatten().filter_map(LetGo::socket));
         sockets::send(self.client, &all.collect::<Vec<_>>())
     }
 
     fn finish(&mut self) -> std::io::Result<()> {
         // There is no way back.
-        self.handover.enter(Phase::Ending);
+        self.handover.ending();
         self.handover.end()?;
         self.handover.wait_for(Phase::Freed);
         Ok(())

@@ -4,6 +4,7 @@
 
 use super::entry;
 use crate::protocol::Reply;
+use crate::role::Role;
 use crate::verb::{At, Verb};
 use ir::{EntryId, TableId};
 use port::pcap::NgWriter;
@@ -50,6 +51,11 @@ impl Verb for Capture {
 
     fn answer(self, at: &At<'_>) -> Result<Reply<()>, String> {
         stream(at.switch()?, self)
+    }
+
+    /// Frames are told.
+    fn role(&self) -> Role {
+        Role::Operate
     }
 
     fn text((): &()) -> String {

@@ -2,6 +2,7 @@
 
 use crate::protocol::Reply;
 use crate::reload::{Applied, CONFIRM_MAX, Plan};
+use crate::role::Role;
 use crate::verb::{At, Verb};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -73,6 +74,11 @@ impl Verb for ConfigQuestion {
             What::Rollback => Answer::Applied(reload.rollback()?),
             What::History => Answer::History(reload.history()),
         }))
+    }
+
+    /// A file may be named, and what one holds is told.
+    fn role(&self) -> Role {
+        Role::Admin
     }
 
     fn text(answer: &Answer) -> String {

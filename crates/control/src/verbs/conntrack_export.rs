@@ -2,6 +2,7 @@
 
 use crate::image;
 use crate::protocol::Reply;
+use crate::role::Role;
 use crate::verb::{At, Verb};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,11 @@ impl Verb for ConntrackExport {
         image::connections(at.switch()?)?;
         let switch = at.switch()?.clone();
         Ok(Reply::Stream((), Box::new(move |client| image::send(&switch, client))))
+    }
+
+    /// All connections leave.
+    fn role(&self) -> Role {
+        Role::Operate
     }
 
     fn text((): &()) -> String {

@@ -31,9 +31,11 @@ pub mod stations;
 pub mod stats;
 pub mod take_over;
 pub mod trace;
+pub mod upgrade;
 pub mod version;
 
 use crate::protocol::{Reply, Request};
+use crate::role::Role;
 use crate::verb::{Asked, At, Change, Row};
 use serde_json::Value;
 
@@ -67,6 +69,7 @@ pub const ALL: &[Row] = &[
     Row::of::<stats::Stats>(),
     Row::of::<take_over::TakeOver>(),
     Row::of::<trace::Trace>(),
+    Row::of::<upgrade::Upgrade>(),
     Row::of::<version::Version>(),
 ];
 
@@ -81,8 +84,10 @@ pub(crate) fn read(request: Request) -> Result<Box<dyn Asked>, String> {
 }
 
 /// Answers a question, and notes what it has changed.
-pub(crate) fn answer(at: &At<'_>, request: Request) -> Result<Reply<Value>, String> {
+pub(crate) fn answer(at: &At<'_>, role: Role, request: Request) -> Result<Reply<Value>, String> {
+    let verb = request.verb.clone();
     let asked = read(request)?;
+    role.may(&verb, asked.role())?;
     let change = asked.change();
     let answer = asked.answer(at)?;
     if let Some(change) = change {

@@ -5,6 +5,7 @@
 
 use super::capture::{is_gone, name, wall_ns};
 use crate::protocol::{Reply, line};
+use crate::role::Role;
 use crate::verb::{At, Verb};
 use of_lower::filter::FrameFilter;
 use openflow::syntax::{self, Context};
@@ -124,6 +125,11 @@ impl Verb for Observe {
         let switch = at.switch()?.clone();
         let chosen = Chosen::of(&switch, &self)?;
         Ok(Reply::Stream((), Box::new(move |client| self.stream(&switch, chosen, client))))
+    }
+
+    /// Frames are told.
+    fn role(&self) -> Role {
+        Role::Operate
     }
 
     fn text((): &()) -> String {

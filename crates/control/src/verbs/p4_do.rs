@@ -3,6 +3,7 @@
 use crate::controllers::p4::P4;
 use crate::program::host;
 use crate::protocol::Reply;
+use crate::role::Role;
 use crate::verb::{At, Verb};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,11 @@ impl Verb for P4Do {
     fn answer(self, at: &At<'_>) -> Result<Reply<host::Done>, String> {
         let p4 = at.controllers()?.find::<P4>().ok_or_else(none)?;
         Ok(Reply::Answer(p4.commands(&self.text)))
+    }
+
+    /// A line may change anything.
+    fn role(&self) -> Role {
+        Role::Operate
     }
 
     fn text(answer: &host::Done) -> String {

@@ -8,6 +8,7 @@ use crate::bridges::Bridge;
 use crate::config::written::{self, Changing};
 use crate::persist::openflow::flow_mod;
 use crate::protocol::Reply;
+use crate::role::Role;
 use crate::sync::lock;
 use crate::verb::{At, Verb};
 use of_pipeline::Agent;
@@ -111,6 +112,11 @@ impl Verb for Save {
             })?,
             left_out,
         }))
+    }
+
+    /// Settings of services may be keys.
+    fn role(&self) -> Role {
+        Role::Admin
     }
 
     fn text(answer: &Answer) -> String {

@@ -19,6 +19,8 @@ pub struct Answer {
     pub protocol: u32,
     /// The version of millrace.
     pub millrace: String,
+    /// The process that answers.
+    pub pid: u32,
     /// Verbs, and what each does.
     pub verbs: BTreeMap<String, String>,
 }
@@ -32,6 +34,7 @@ impl Verb for Version {
         Ok(Reply::Answer(Answer {
             protocol: VERSION,
             millrace: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
             verbs: ALL.iter().map(|row| (row.name.to_owned(), row.about.to_owned())).collect(),
         }))
     }

@@ -115,7 +115,7 @@ pub(crate) fn run(options: VswitchdOptions) -> Result<(), Failure> {
             watchdog: Some(Duration::from_secs(60)),
         },
         ctl: told.ctl.clone(),
-        ctl_group: None,
+        ctl_groups: control::doors::Groups::default(),
         metrics: told.metrics,
         page: told.page.clone(),
     };

@@ -19,6 +19,7 @@ pub static KIND: Kind = Kind {
         word: "system",
         attach: |name, _| Attached::new(Existing(name.to_owned())),
     }],
+    capabilities: &["CAP_NET_ADMIN", "CAP_NET_RAW"],
     ..Kind::plain("af_packet", |text, at| Ok(Attached::new(Existing(interface(text, at)?))))
 };
 

@@ -85,6 +85,10 @@ impl Attachment for Files {
         KIND.word
     }
 
+    fn files(&self) -> Vec<PathBuf> {
+        self.rx.iter().chain(&self.tx).cloned().collect()
+    }
+
     fn open(&self, name: &str, _: &Environment) -> Result<Box<dyn Port>, Error> {
         Ok(Box::new(Pcap::open(name, self.rx.as_deref(), self.tx.as_deref(), self.repeat)?))
     }

@@ -3,6 +3,7 @@
 use super::Tap;
 use crate::doctor::{self, CAP_NET_ADMIN, Finding, Machine};
 use crate::error::Error;
+use crate::inherited::Inherited;
 use crate::kind::{Attached, Attachment, Database, Environment, Kind, TakeOver};
 use crate::port::Port;
 use crate::spec::words::interface;
@@ -17,6 +18,7 @@ pub static KIND: Kind = Kind {
     use_for: "the host itself, virtual machines",
     diagnose: Some(diagnose),
     database: &[Database { word: "tap", attach: |name, _| Attached::new(Named::tap(name)) }],
+    capabilities: &["CAP_NET_ADMIN"],
     ..Kind::plain("tap", |text, at| Ok(Attached::new(Named::tap(&interface(text, at)?))))
 };
 
@@ -29,6 +31,7 @@ pub static INTERNAL: Kind = Kind {
         word: "internal",
         attach: |name, _| Attached::new(Named::internal(name)),
     }],
+    capabilities: &["CAP_NET_ADMIN"],
     ..Kind::plain("internal", |text, at| Ok(Attached::new(Named::internal(&interface(text, at)?))))
 };
 
@@ -67,7 +70,8 @@ impl Attachment for Named {
     fn open(&self, _: &str, environment: &Environment) -> Result<Box<dyn Port>, Error> {
         let is_internal = self.kind.word == INTERNAL.word;
         let terminal = if is_internal { environment.get::<Terminal>() } else { None };
-        Ok(Box::new(Tap::open_as(&self.interface, self.kind.word, terminal)?))
+        let inherited = environment.get::<Inherited>().and_then(|all| all.take(&self.interface));
+        Ok(Box::new(Tap::open_as(&self.interface, self.kind.word, terminal, inherited)?))
     }
 
     fn take_over(&self) -> TakeOver {

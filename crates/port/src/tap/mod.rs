@@ -6,7 +6,8 @@
 //!
 //! The interface is made if it does not exist, and vanishes with us unless it was made persistent.
 //! It may be moved into another network namespace: the descriptor follows, and so do our questions
-//! about its state. If somebody deletes it, it is made again.
+//! about its state. If somebody deletes it, it is made again. A process that takes over goes on with the descriptor
+//! ([`inherited`](crate::inherited)), so that the interface stays as it is.
 //!
 //! One queue of the kernel's: an attached descriptor receives its share of the host's flows, so one for each worker
 //! would leave frames in the hands of workers that only send. All of them write to the same
@@ -51,6 +52,8 @@ pub struct Tap {
     watcher: Watcher,
     /// Whether the interface has left the namespace we were opened in.
     moved: bool,
+    /// It is where we may not look, which was said.
+    unseen: bool,
     rx_open: bool,
     totals: Totals,
     /// Who attends to it, if somebody does.
@@ -62,18 +65,36 @@ impl Tap {
     /// `CAP_NET_ADMIN`, or an interface that was made for this user (`ip tuntap add ... user`) and
     /// is up already.
     pub fn open(name: &str) -> Result<Tap, Error> {
-        Tap::open_as(name, "tap", None)
+        Tap::open_as(name, "tap", None, None)
     }
 
-    /// The same, shown as of this kind, with who attends to it.
-    fn open_as(name: &str, kind: &'static str, terminal: Option<&Terminal>) -> Result<Tap, Error> {
+    /// The same, shown as of this kind, with who attends to it; on a descriptor that another process had, if there is one.
+    fn open_as(
+        name: &str,
+        kind: &'static str,
+        terminal: Option<&Terminal>,
+        inherited: Option<OwnedFd>,
+    ) -> Result<Tap, Error> {
         crate::check_interface_name(name)?;
         let failed = |action, e: io::Error| Error::io(name, action, "CAP_NET_ADMIN", e);
-        let device =
-            open("/dev/net/tun", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
-        let fd = device.map_err(|e| failed("opening /dev/net/tun", e.into()))?;
-        attach(fd.as_fd(), name).map_err(|e| failed("attaching to the TAP interface", e))?;
-        let (watcher, link) = link::bring_up(name, "CAP_NET_ADMIN")?;
+        // One that is attached to nothing, or is something else, is none.
+        let inherited = inherited.and_then(|fd| Some((ioctl::tun_name(fd.as_fd()).ok()?, fd)));
+        let (fd, watcher, link, moved) = match inherited {
+            Some((present, fd)) => {
+                let failed = |e| failed("going on with the TAP interface", e);
+                let (watcher, link, moved) = found(&present, fd.as_fd()).map_err(failed)?;
+                (fd, watcher, link, moved)
+            }
+            None => {
+                let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let device = open("/dev/net/tun", flags, Mode::empty());
+                let fd = device.map_err(|e| failed("opening /dev/net/tun", e.into()))?;
+                attach(fd.as_fd(), name)
+                    .map_err(|e| failed("attaching to the TAP interface", e))?;
+                let (watcher, link) = link::bring_up(name, "CAP_NET_ADMIN")?;
+                (fd, watcher, link, false)
+            }
+        };
         let attended = terminal.and_then(|terminal| terminal.0.attend(name)).map(Guests::new);
         let info = PortInfo {
             name: name.to_owned(),
@@ -88,8 +109,8 @@ impl Tap {
         };
         let totals = Totals::starting_at(link.stats);
         let called = name.to_owned();
-        let (fd, moved, rx_open) = (Arc::new(fd), false, false);
-        Ok(Tap { info, called, fd, watcher, moved, rx_open, totals, attended })
+        let (fd, unseen, rx_open) = (Arc::new(fd), false, false);
+        Ok(Tap { info, called, fd, watcher, moved, unseen, rx_open, totals, attended })
     }
 
     /// The interface's present name, made again if it was deleted.
@@ -119,6 +140,25 @@ impl Tap {
         self.watcher = Watcher::open_in(ioctl::tun_namespace(self.fd.as_fd())?)?;
         self.moved = true;
         self.watcher.query(&name)?.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+/// The interface behind an attached descriptor, in whichever network namespace it is; and whether that is another one.
+fn found(name: &str, fd: BorrowedFd<'_>) -> io::Result<(Watcher, link::Link, bool)> {
+    let mut watcher = Watcher::open()?;
+    if let Some(link) = watcher.query(name)? {
+        return Ok((watcher, link, false));
+    }
+    match ioctl::tun_namespace(fd).and_then(Watcher::open_in) {
+        Ok(mut watcher) => {
+            let link = watcher.query(name)?.ok_or(io::ErrorKind::NotFound)?;
+            Ok((watcher, link, true))
+        }
+        // It is there, and nothing more can be said of it.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Ok((watcher, link::Link { state: LinkState::UP, ..link::Link::default() }, false))
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -154,6 +194,17 @@ impl Port for Tap {
                 self.info.mtu = link.mtu;
                 self.totals.see(link.stats);
                 link.state
+            }
+            // Its descriptor is attached, and frames pass: who brought it down there gets none.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                if !std::mem::replace(&mut self.unseen, true) {
+                    tracing::warn!(
+                        port = %self.called, interface = %self.info.name,
+                        "the TAP interface is in another network namespace, where its state cannot be seen without \
+                         CAP_SYS_ADMIN: it is taken to be up"
+                    );
+                }
+                LinkState::UP
             }
             Err(error) => {
                 tracing::debug!(port = %self.called, interface = %self.info.name, %error, "the TAP interface is gone");
@@ -195,6 +246,10 @@ impl Port for Tap {
             Some(guests) => guests.tx_queue(tx, &self.info),
             None => Ok(Box::new(tx)),
         }
+    }
+
+    fn receiving(&self) -> Option<OwnedFd> {
+        self.fd.try_clone().ok()
     }
 
     fn worker_of(&self, queue: usize) -> Option<usize> {
