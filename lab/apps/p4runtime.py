@@ -1,4 +1,4 @@
-"""What lab/p4runtime asks of p4runtime-shell: push P4INFO PROGRAM | counted PACKETS | packets."""
+"""What lab/p4runtime_shell asks of p4runtime-shell: push P4INFO PROGRAM | counted PACKETS | packets."""
 import sys
 import time
 

@@ -1,11 +1,15 @@
 //! What programs a switch. Each kind has a file of its own in [`controllers`](crate::controllers).
 
 use crate::failure::Failure;
+use crate::persist::kept::Kept;
 use crate::takeover::running::Running;
 use std::any::Any;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use switch::Switch;
+
+/// The switches of all bridges as they are now, in order.
+pub(crate) type Switches = Arc<dyn Fn() -> Vec<Switch> + Send + Sync>;
 
 /// A controller's side of a running switch.
 pub trait Controller: Any + Send + Sync {
@@ -17,6 +21,11 @@ pub trait Controller: Any + Send + Sync {
     /// What is connected, a word or two each.
     fn connected(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// What keeps what it is told, if anything does.
+    fn kept(&self) -> Option<Kept> {
+        None
     }
 
     /// Says what a user should know of a switch that is ready.
@@ -37,8 +46,8 @@ pub trait Begun {
     /// Takes what a running switch is programmed with, in place of files, and has those who program it wait.
     fn take(&mut self, running: &mut Running<UnixStream>) -> Result<(), Failure>;
 
-    /// Ports are there: programs the switch, and goes to work.
-    fn start(self: Box<Self>) -> Result<Arc<dyn Controller>, Failure>;
+    /// Ports are there: programs the switch, which is one of these then, and goes to work.
+    fn start(self: Box<Self>, switches: &Switches) -> Result<Arc<dyn Controller>, Failure>;
 }
 
 /// What programs one switch.

@@ -89,7 +89,9 @@ fn served(folder: &Path, name: &str, file: &str) -> Served {
         Bridges::with_environment(workers, ports.environment().clone(), config.defaults());
     let switch = begun.switch().clone();
     ports.add(&switch, Opened::default()).unwrap();
-    let controllers = controllers::join(&config, &switch, begun.start().unwrap()).unwrap();
+    let switches = bridges.switches();
+    let first = begun.start(&switches).unwrap();
+    let controllers = controllers::join(&config, &switch, first, &switches).unwrap();
     let (wake, _wake) = UnixStream::pair().unwrap();
     bridges.adopt(config.bridge(), switch.clone(), controllers, ports.configs()).unwrap();
     let handover = Arc::new(Handover::new(wake, ports));

@@ -341,7 +341,9 @@ impl Starting<'_> {
 
     /// Those who program the switch go to work, which is the first bridge then; others follow.
     fn controlled(&self, begun: Box<dyn Begun + '_>) -> Result<Controllers, Failure> {
-        let controllers = controllers::join(self.config, self.switch, begun.start()?)?;
+        let switches = self.bridges.switches();
+        let first = begun.start(&switches)?;
+        let controllers = controllers::join(self.config, self.switch, first, &switches)?;
         let first = self.config.bridge();
         let (switch, ports) = (self.switch.clone(), self.ports.configs());
         self.bridges.adopt(first, switch, controllers.clone(), ports).map_err(Failure::bad)?;

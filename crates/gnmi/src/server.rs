@@ -2,7 +2,7 @@
 
 use crate::fault::{Fault, extensions, fault};
 use crate::get::get;
-use crate::interface::Source;
+use crate::interface::{Source, Switches};
 use crate::proto::g_nmi_server::{GNmi, GNmiServer};
 use crate::proto::{
     CapabilityRequest, CapabilityResponse, GetRequest, GetResponse, SetRequest, SetResponse,
@@ -43,9 +43,10 @@ pub struct Gnmi(Arc<Shared>);
 pub type Service = GNmiServer<Gnmi>;
 
 impl Gnmi {
-    /// Serves the ports of a switch but these.
-    pub fn new(switch: Switch, hidden: Vec<u32>) -> std::io::Result<Gnmi> {
-        let source = Arc::new(Source::new(switch, hidden));
+    /// Serves the ports of these switches, but for those of `home` that are `hidden`. What is told of clients is counted
+    /// by `home`.
+    pub fn new(home: Switch, hidden: Vec<u32>, switches: Switches) -> std::io::Result<Gnmi> {
+        let source = Arc::new(Source::new(home, hidden, switches));
         let events = Events::start(source.clone())?;
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         Ok(Gnmi(Arc::new(Shared { source, events, streams, told: AtomicBool::new(false) })))
@@ -65,7 +66,7 @@ impl Gnmi {
     fn look_at<T>(&self, request: &Request<T>) {
         let name = request.metadata().get("username");
         if name.is_some_and(|name| !name.is_empty()) {
-            self.0.source.switch().tally("gnmi_credentials_ignored", 1);
+            self.0.source.home().tally("gnmi_credentials_ignored", 1);
             if !self.0.told.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
                     "gNMI clients send a name and a password, which are not looked at: \

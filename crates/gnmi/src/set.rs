@@ -45,7 +45,8 @@ pub fn set(request: &SetRequest, source: &Source) -> Result<SetResponse, Fault> 
     }
     drop(setting);
     for (interface, before) in done {
-        source.switch().note_change("gnmi", "port", "modify", || {
+        let (switch, _) = source.port(&interface.name).unzip();
+        switch.as_ref().unwrap_or(source.home()).note_change("gnmi", "port", "modify", || {
             format!("interface {} enabled={}", interface.name, !before)
         });
     }
@@ -56,12 +57,11 @@ pub fn set(request: &SetRequest, source: &Source) -> Result<SetResponse, Fault> 
 /// Puts a port up or down.
 fn enable(source: &Source, interface: &Interface, enabled: bool) -> Result<(), Fault> {
     let name = &interface.name;
-    let port = source.switch().port(interface.number).filter(|port| port.info.name == *name);
-    let Some(port) = port else {
+    let Some((switch, port)) = source.port(name) else {
         return Err(fault!(Aborted, "interface {name} has gone meanwhile"));
     };
     let config = PortConfig { down: !enabled, ..port.config };
-    let done = source.switch().configure_port(interface.number, config);
+    let done = switch.configure_port(port.number, config);
     done.map_err(|error| fault!(Aborted, "interface {name}, config/enabled: {error}"))
 }
 

@@ -12,6 +12,7 @@ use gnmi::proto::{
 };
 use gnmi::subscribe::{Said, WAITING_MAX};
 use port::memory;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use switch::{EngineKind, PortConfig, Switch};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -24,23 +25,28 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Bed {
     gnmi: Gnmi,
     switch: Switch,
+    /// All switches there are.
+    switches: Arc<Mutex<Vec<Switch>>>,
     far: Vec<memory::Handle>,
 }
 
 impl Drop for Bed {
     fn drop(&mut self) {
-        self.switch.stop();
+        self.switches.lock().unwrap().iter().for_each(Switch::stop);
     }
 }
 
 fn add(switch: &Switch, number: u32) -> memory::Handle {
-    let name = format!("p{number}");
-    let (port, far) = memory::port(&name, memory::Config::default()).unwrap();
+    add_named(switch, number, &format!("p{number}"))
+}
+
+fn add_named(switch: &Switch, number: u32, name: &str) -> memory::Handle {
+    let (port, far) = memory::port(name, memory::Config::default()).unwrap();
     switch.add_port(Some(number), Box::new(port)).unwrap();
     far
 }
 
-fn bed() -> Bed {
+fn started() -> Switch {
     let config = switch::Config {
         program: testkit::station::program(),
         workers: 1,
@@ -49,9 +55,16 @@ fn bed() -> Bed {
         engine: EngineKind::Interp,
         validate: None,
     };
-    let switch = Switch::start(config).unwrap();
+    Switch::start(config).unwrap()
+}
+
+fn bed() -> Bed {
+    let switch = started();
     let far = [1, 2, 510].map(|number| add(&switch, number)).into();
-    Bed { gnmi: Gnmi::new(switch.clone(), vec![510]).unwrap(), switch, far }
+    let switches = Arc::new(Mutex::new(vec![switch.clone()]));
+    let all = switches.clone();
+    let listed = Arc::new(move || all.lock().unwrap().clone());
+    Bed { gnmi: Gnmi::new(switch.clone(), vec![510], listed).unwrap(), switch, switches, far }
 }
 
 /// `/interfaces/interface[name=p1]/state`
@@ -239,6 +252,47 @@ async fn changes_are_streamed_in_order() {
         assert!(std::time::Instant::now() < until);
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
+}
+
+/// Ports of every switch are interfaces, of such that come later, too; those that are hidden are hidden of the first.
+#[tokio::test]
+async fn switches_come_and_go() {
+    let bed = bed();
+    let mut client = Client::of(&bed, Mode::Stream, status()).await;
+    assert_eq!(client.lines(3).await, ["p1 oper-status=UP", "p2 oper-status=UP", "sync"]);
+    let other = started();
+    let far = [add_named(&other, 1, "b1"), add_named(&other, 510, "b510")];
+    bed.switches.lock().unwrap().push(other.clone());
+    assert_eq!(client.lines(2).await, ["b1 oper-status=UP", "b510 oper-status=UP"]);
+    let names = values(&bed, "/interfaces/interface/state/name").await.unwrap();
+    let all = ["p1", "p2", "b1", "b510"].map(|name| Value::StringVal(name.to_owned()));
+    assert_eq!(names, all);
+    // The number is that of another port of the first switch, which stays up.
+    enable(&bed, "b1", false).await.unwrap();
+    assert_eq!(client.line().await, "b1 oper-status=DOWN");
+    assert!(other.port(1).unwrap().config.down && !bed.switch.port(1).unwrap().config.down);
+    far[1].set_carrier(false);
+    assert_eq!(client.line().await, "b510 oper-status=DOWN");
+    assert!(far[0].inject_bytes(&testkit::station::frame(5, 1)));
+    enable(&bed, "b1", true).await.unwrap();
+    assert_eq!(client.line().await, "b1 oper-status=UP");
+    assert!(far[0].inject_bytes(&testkit::station::frame(5, 2)));
+    let until = std::time::Instant::now() + PATIENCE;
+    let counted = |name: &str| format!("/interfaces/interface[name={name}]/state/counters/in-pkts");
+    while values(&bed, &counted("b1")).await.unwrap() == [Value::UintVal(0)] {
+        assert!(std::time::Instant::now() < until);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(values(&bed, &counted("p1")).await.unwrap(), [Value::UintVal(0)]);
+    // A bridge that is removed loses its ports first, and is gone then.
+    other.remove_ports(&[1, 510]).unwrap();
+    bed.switches.lock().unwrap().pop();
+    other.stop();
+    assert_eq!(client.lines(2).await, ["b1 gone", "b510 gone"]);
+    assert_eq!(values(&bed, "/interfaces/interface/state/name").await.unwrap(), all[..2]);
+    assert_eq!(enable(&bed, "b1", true).await.unwrap_err().code(), Code::NotFound);
+    enable(&bed, "p1", false).await.unwrap();
+    assert_eq!(client.line().await, "p1 oper-status=DOWN");
 }
 
 #[tokio::test]

@@ -40,8 +40,20 @@ impl Bed {
     }
 
     fn start(&self, more: &[&str]) -> Running {
+        let words = self.words(more);
+        self.run(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// Without OpenFlow.
+    fn start_with(&self, more: &[&str]) -> Running {
+        let (kept, ctl) = (self.file("kept"), self.file("ctl"));
+        let own = ["run", "--engine", "interp", "--persist", &kept, "--ctl", &ctl];
+        self.run(&own.iter().chain(more).copied().collect::<Vec<_>>())
+    }
+
+    fn run(&self, words: &[&str]) -> Running {
         let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-        command.args(self.words(more));
+        command.args(words);
         Running::start(&mut command, "millrace: ready")
     }
 
@@ -152,10 +164,85 @@ fn what_a_switch_that_takes_over_is_told_is_kept() {
 #[test]
 fn what_cannot_be_kept_is_refused() {
     let bed = Bed::new();
-    let (p4, kept) = (bed.file("program.p4"), bed.file("kept"));
-    let output = millrace(&["run", "--p4", &p4, "--persist", &kept]);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    let why = "--persist keeps what OpenFlow controllers program";
-    assert!(output.status.code() == Some(2) && told.contains(why), "{told}");
     bed.refused(&["--persist-sync", "often"], "--persist-sync often: always, never, or seconds");
+}
+
+const FORWARD: &str = r#"
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<8> a; }
+struct headers { h_t h; }
+struct metadata { }
+parser P(packet_in p, out headers h, inout metadata m, inout standard_metadata_t sm) {
+    state start { p.extract(h.h); transition accept; }
+}
+control V(inout headers h, inout metadata m) { apply { } }
+control I(inout headers h, inout metadata m, inout standard_metadata_t sm) {
+    action go(bit<9> port) { sm.egress_spec = port; }
+    table ports { key = { h.h.a: exact; } actions = { go; } }
+    apply { ports.apply(); }
+}
+control E(inout headers h, inout metadata m, inout standard_metadata_t sm) { apply { } }
+control U(inout headers h, inout metadata m) { apply { } }
+control D(packet_out p, in headers h) { apply { p.emit(h.h); } }
+V1Switch(P(), V(), I(), E(), U(), D()) main;
+"#;
+
+/// A switch of a P4 program that keeps its entries.
+impl Bed {
+    fn start_p4(&self, more: &[&str]) -> Running {
+        let program = self.file("program.p4");
+        let own = ["--p4", &program].iter().chain(more).copied().collect::<Vec<_>>();
+        self.start_with(&own)
+    }
+
+    fn p4(&self, verb: &[&str]) -> Result<String, String> {
+        let ctl = self.file("ctl");
+        // Lines end the options.
+        let (verb, rest) = verb.split_first().unwrap();
+        let words: Vec<&str> = ["p4", verb, "--ctl", &ctl].iter().chain(rest).copied().collect();
+        let output = millrace(&words);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        match output.status.success() {
+            true => Ok(text(&output.stdout)),
+            false => Err(text(&output.stderr) + &text(&output.stdout)),
+        }
+    }
+}
+
+#[test]
+fn a_p4_program_comes_back_with_its_entries() {
+    let bed = Bed::new();
+    std::fs::write(bed.path("program.p4"), FORWARD).unwrap();
+    std::fs::write(bed.path("entries"), "table_add ports go 1 => 2\n").unwrap();
+    let entries = bed.file("entries");
+    let running = bed.start_p4(&["--entries", &entries]);
+    bed.p4(&["do", "table_add ports go 7 => 3"]).unwrap();
+    drop(running);
+    // The file is not read again.
+    std::fs::write(&entries, "table_add ports go 9 => 9\n").unwrap();
+    let running = bed.start_p4(&["--entries", &entries, "--p4runtime", "127.0.0.1:0"]);
+    let dump = bed.p4(&["do", "table_dump ports"]).unwrap();
+    assert_eq!(bed.p4(&["do", "table_num_entries ports"]).unwrap(), "2", "{dump}");
+    let why = bed.p4(&["load", &bed.file("program.p4")]).unwrap_err();
+    assert!(why.contains("push the other one by P4Runtime"), "{why}");
+    drop(running);
+    // Another program has other entries; a switch of OpenFlow has none of them.
+    let words = |more: &[&str]| {
+        let ctl = bed.file("ctl");
+        let kept = bed.file("kept");
+        let words: Vec<&str> = ["run"]
+            .iter()
+            .chain(more)
+            .chain(&["--persist", &kept, "--ctl", &ctl])
+            .copied()
+            .collect();
+        let output = millrace(&words);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    std::fs::write(bed.path("other.p4"), FORWARD.replace("bit<8> a", "bit<16> a")).unwrap();
+    let (code, told) = words(&["--p4", &bed.file("other.p4")]);
+    assert!(code == Some(1) && told.contains("has the entries of another program"), "{told}");
+    let (code, told) = words(&[]);
+    assert!(code == Some(1) && told.contains("was written for a P4 program"), "{told}");
 }

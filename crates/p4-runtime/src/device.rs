@@ -4,6 +4,8 @@
 //! arbitration as a reader: an election waits until writes of the primary before it are done, and whoever is told
 //! that it is primary finds them in force.
 
+mod kept;
+
 use crate::arbitration::{Arbitration, Notice, StreamId, election, role_name};
 use crate::code::{Code, Fault, batch, fault};
 use crate::config::{self, Built};
@@ -18,12 +20,15 @@ use crate::schema::Schema;
 use crate::streams::{Streams, Told};
 use crate::wire;
 use ir::TableId;
+use kept::Kept;
 use p4::limits::Limits;
 use p4::lower::Lowered;
 use port::memory::Handle;
 use prost::Message as _;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 use std::time::{Duration, Instant};
 use switch::{Message, Switch};
 use tokio::sync::mpsc::Receiver;
@@ -31,6 +36,8 @@ use tonic::Status;
 use v1::set_forwarding_pipeline_config_request::Action;
 use v1::stream_message_response::Update;
 use v1::write_request::Atomicity;
+
+pub use kept::{Flush, KeptPipeline, PutBack};
 
 /// Updates of a write, at most.
 const UPDATES_MAX: usize = 1 << 20;
@@ -51,6 +58,8 @@ struct Committed {
     references: References,
     /// The host's program.
     generation: u64,
+    /// The process was started with it.
+    started: bool,
 }
 
 /// What was pushed.
@@ -62,6 +71,7 @@ struct Program {
     /// Who refers to what, where there are references; made anew when something else has changed entries.
     references: Option<Index>,
     lists: Lists,
+    kept: Option<Kept>,
 }
 
 /// The device.
@@ -76,6 +86,8 @@ pub struct Device {
     headers: RwLock<Arc<Headers>>,
     /// The far end of the CPU port.
     cpu: Option<Handle>,
+    /// Where changes are kept: waits until what was told is.
+    flush: OnceLock<Flush>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -107,6 +119,7 @@ impl Device {
             streams: Mutex::default(),
             headers: RwLock::default(),
             cpu,
+            flush: OnceLock::new(),
         }
     }
 
@@ -131,6 +144,7 @@ impl Device {
         let refs = reference::bind(info, &schema)?;
         entity::table::own_keep_to(&refs, &schema, control.pipeline.program(), own)?;
         self.commit(&mut program, config, (schema, refs), host.generation());
+        program.committed.iter_mut().for_each(|committed| committed.started = true);
         Ok(())
     }
 
@@ -138,8 +152,17 @@ impl Device {
     pub fn commands(&self, text: &str) -> Done {
         let mut program = lock(&self.program);
         let mut host = lock(&self.host);
-        let bound = Self::bound(&mut program, &host).is_ok();
-        let Program { committed, references, .. } = &mut *program;
+        let done = Self::guarded(&mut program, &mut host, text);
+        Self::keep_all(&mut program, &mut host);
+        drop(host);
+        drop(program);
+        self.flush();
+        done
+    }
+
+    fn guarded(program: &mut Program, host: &mut Host, text: &str) -> Done {
+        let bound = Self::bound(program, host).is_ok();
+        let Program { committed, references, .. } = program;
         let committed = committed.as_ref().filter(|c| bound && !c.references.is_empty());
         let Some(Committed { schema, references: refs, .. }) = committed else {
             return host.commands(text);
@@ -252,9 +275,11 @@ impl Device {
         let results = write(&mut program, &mut host, updates, role, atomicity).map_err(refuse)?;
         let done = results.iter().filter(|r| r.is_ok()).count();
         if done > 0 {
+            Self::keep_batch(&mut program, &mut host, updates, &results);
             drop(host);
             drop(program);
             self.switch.sync();
+            self.flush();
             self.switch.note_change("p4runtime", "p4_write", "modify", || {
                 format!("{done} updates of the role \"{}\"", role.0)
             });
@@ -363,6 +388,11 @@ impl Device {
                 self.replace(&mut program, lowered, config)?;
             }
         }
+        if !matches!(action, Action::Verify | Action::VerifyAndSave) {
+            Self::keep_all(&mut program, &mut lock(&self.host));
+        }
+        drop(program);
+        self.flush();
         Ok(v1::SetForwardingPipelineConfigResponse {})
     }
 
@@ -434,7 +464,8 @@ impl Device {
         *change(&self.headers) = Arc::new(Headers::of(&schema));
         program.lists.clear();
         program.references = None;
-        program.committed = Some(Committed { config, schema, references, generation });
+        let started = false;
+        program.committed = Some(Committed { config, schema, references, generation, started });
     }
 
     /// `GetForwardingPipelineConfig`

@@ -12,6 +12,7 @@
 //! | [`schema`] | a client's P4Info, bound to the program |
 //! | [`config`] | forms of a program that a client may push |
 //! | [`entity`] | what can be written and read, a file each |
+//! | [`keeping`] | what outlives the process, as keys and values |
 //! | [`packet`], [`digests`], [`streams`] | packet I/O, digests, what waits for a stream |
 //! | `reference` | what entries refer to, and who refers to it |
 //! | [`restriction`] | what entries have to keep to, as the program's annotations say |
@@ -36,6 +37,7 @@ pub mod entity;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod host;
+pub mod keeping;
 pub mod packet;
 pub mod proto;
 mod reference;

@@ -4,7 +4,7 @@
 //! which are counted: a follower that has [lost](PortFollower::lost) some looks at the ports themselves.
 
 use crate::slot::PortEvent;
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, Select, Sender, TrySendError, bounded};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -30,6 +30,17 @@ impl PortFollower {
     /// The next event, waiting for it at most so long.
     pub fn next(&self, timeout: Duration) -> Option<PortEvent> {
         self.events.recv_timeout(timeout).ok()
+    }
+
+    /// The next event that one of these hears, and which one, waiting for it at most so long.
+    pub fn next_of(followers: &[&PortFollower], timeout: Duration) -> Option<(usize, PortEvent)> {
+        let mut select = Select::new();
+        for follower in followers {
+            select.recv(&follower.events);
+        }
+        let ready = select.select_timeout(timeout).ok()?;
+        let at = ready.index();
+        ready.recv(&followers[at].events).ok().map(|event| (at, event))
     }
 
     /// How many events it has lost so far.

@@ -332,6 +332,11 @@ pub struct Switch {
 }
 
 impl Switch {
+    /// Both are handles of one switch.
+    pub fn is(&self, other: &Switch) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// A running switch without ports, whose programs call no services.
     pub fn start(config: Config) -> Result<Switch, StartError> {
         Switch::start_with(config, Services::default())

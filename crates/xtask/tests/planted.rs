@@ -313,13 +313,18 @@ fn a_script_of_the_lab_that_nothing_runs() {
     let not_run = "no list of lab/run has ping, so nothing runs it";
     with("#!/bin/bash\nbeside=()\n", ping, "lab/ping:1", not_run);
     with("#!/bin/bash\n# beside=(ping)\n", ping, "lab/ping:1", not_run);
-    let gone = "beside has pong, and lab/pong is no executable file";
+    let gone = "beside has pong, and neither lab/pong nor lab/pong/run is an executable file";
     with("#!/bin/bash\nbeside=(pong)\n", none, "lab/run:2", gone);
     let twice = "ping stands in helpers and in beside";
     with("#!/bin/bash\nbeside=(ping\n)\nhelpers=(ping)\n", ping, "lab/run:4", twice);
-    // In order: over two lines, and a list of lists.
-    let run = "#!/bin/bash\nbeside=(\n    ping)\nall=(\"${beside[@]}\")\n";
-    let folder = planted(&[("ARCHITECTURE.md", &map), ("lab/run", run), ping, none]);
+    // A folder is a script if it has one named `run`; others in it are its own.
+    let fabric = ("lab/fabric/run", "#!/bin/sh\n");
+    let not_run = "no list of lab/run has fabric, so nothing runs it";
+    with("#!/bin/bash\nbeside=()\n", fabric, "lab/fabric/run:1", not_run);
+    // In order: over two lines, a list of lists, and a folder.
+    let run = "#!/bin/bash\nbeside=(\n    ping fabric)\nall=(\"${beside[@]}\")\n";
+    let own = ("lab/fabric/start", "#!/bin/sh\n");
+    let folder = planted(&[("ARCHITECTURE.md", &map), ("lab/run", run), ping, none, fabric, own]);
     assert_eq!(findings(folder.path()), []);
 }
 

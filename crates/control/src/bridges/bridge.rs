@@ -7,7 +7,7 @@ use crate::bonds::Bonds;
 use crate::config::diff::BridgeParts;
 use crate::controller::Controllers;
 use crate::controllers::openflow::OpenFlow;
-use crate::persist::kept::Opened;
+use crate::persist::kept::{Kept, Opened, Owner};
 use crate::persist::place::Place;
 use crate::program::tables;
 use crate::sync::lock;
@@ -118,6 +118,11 @@ impl Bridge {
         self.controllers.find::<OpenFlow>()
     }
 
+    /// What keeps what is programmed, if anything does.
+    pub(crate) fn kept(&self) -> Option<Kept> {
+        self.controllers.iter().find_map(|one| one.kept())
+    }
+
     /// Its configuration.
     pub fn config(&self) -> BridgeConfig {
         lock(&self.config).clone()
@@ -176,7 +181,7 @@ impl Bridge {
 
 /// What was programmed before is put back, and what is programmed from now on is kept.
 fn keep(openflow: &mut OpenFlow, place: &Place, bridge: &str) -> Result<(), Error> {
-    let kept = Opened::open(place, bridge).and_then(|mut opened| {
+    let kept = Opened::open(place, bridge, Owner::OpenFlow).and_then(|mut opened| {
         if !opened.is_fresh() {
             opened.put_back(&openflow.agent)?;
         }

@@ -44,7 +44,7 @@ pub use stations::Station;
 pub use status::{BridgeStatus, ControllerState, PortState};
 
 use crate::config::diff::{BridgeSetup, Change};
-use crate::controller::Controllers;
+use crate::controller::{Controllers, Switches};
 use crate::sync::lock;
 use crate::tunnels;
 use datapath::policer::Policing;
@@ -137,9 +137,7 @@ impl Bridges {
 
     /// What was changed in any bridge is written, where changes are kept.
     pub(crate) fn flush_kept(&self) {
-        for openflow in self.all().iter().filter_map(|bridge| bridge.openflow()) {
-            openflow.kept().into_iter().for_each(|kept| kept.flush());
-        }
+        self.all().iter().filter_map(|bridge| bridge.kept()).for_each(|kept| kept.flush());
     }
 
     fn check_new(&self, name: &str) -> Result<(), Error> {
@@ -157,9 +155,7 @@ impl Bridges {
         lock(&self.0.all).retain(|other| !Arc::ptr_eq(other, &bridge));
         self.forget_elsewhere(&bridge, |_| true);
         let ended = bridge.end();
-        if let Some(openflow) = bridge.openflow()
-            && let Some(kept) = openflow.kept()
-        {
+        if let Some(kept) = bridge.kept() {
             kept.forget();
         }
         ended
@@ -180,6 +176,15 @@ impl Bridges {
     /// Handles of all bridges, in the same order.
     pub fn all(&self) -> Vec<Arc<Bridge>> {
         lock(&self.0.all).clone()
+    }
+
+    /// The switches of the bridges that there are when it is asked, in the same order; it does not keep them.
+    pub(crate) fn switches(&self) -> Switches {
+        let bridges = Arc::downgrade(&self.0);
+        Arc::new(move || {
+            let all = bridges.upgrade().map(|bridges| lock(&bridges.all).clone());
+            all.iter().flatten().map(|bridge| bridge.switch().clone()).collect()
+        })
     }
 
     /// The bridge of a name, if it is there.

@@ -168,7 +168,7 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::STATE_INTERVAL.parse(text))]
     pub state_interval: Option<u64>,
     /// What controllers program outlives the process, also one that is killed: it is kept in this folder, and put back at
-    /// the start in place of --flows, --groups and --meters
+    /// the start in place of --flows, --groups, --meters and --entries
     #[arg(long, value_name = "DIR")]
     pub persist: Option<PathBuf>,
     /// When the files of --persist are on the disk, for a loss of power: always before an answer, never on demand, or
@@ -709,12 +709,6 @@ impl Config {
         }
         let persist_sync = options.persist_sync.or(file.persist_sync);
         let persist = Place::new(options.persist.or(file.persist), persist_sync.as_deref())?;
-        if runs_p4.is_some() && persist.is_some() {
-            return Err(Failure::usage(
-                "--persist keeps what OpenFlow controllers program; a P4 program's entries come from --entries or its \
-                 controller",
-            ));
-        }
         let watchdog = bounds::WATCHDOG.pick(options.watchdog, file.watchdog)?;
         if watchdog.is_some_and(|seconds| (1..WATCHDOG_MIN).contains(&seconds)) {
             return Err(Failure::Usage(format!(

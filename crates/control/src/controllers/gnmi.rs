@@ -1,8 +1,8 @@
-//! gNMI: the ports of a switch as interfaces, whatever programs it.
+//! gNMI: the ports of all bridges as interfaces, whatever programs them.
 
 use super::kind::{Joined, Kind};
 use crate::config::{Config, GnmiAt};
-use crate::controller::{Controller, Controllers};
+use crate::controller::{Controller, Switches};
 use crate::failure::Failure;
 use crate::start;
 use crate::sync::lock;
@@ -35,25 +35,35 @@ impl Controller for Served {
     }
 }
 
-/// A switch's ports; the port of packets between a program and its clients is no interface.
-fn ports(config: &Config, switch: &Switch) -> Result<Gnmi, Failure> {
+/// All ports; the port of packets between a program and its clients is no interface.
+fn ports(config: &Config, first: &Switch, switches: &Switches) -> Result<Gnmi, Failure> {
     let hidden = config.p4_runtime.iter().map(|p4_runtime| p4_runtime.cpu_port).collect();
-    Gnmi::new(switch.clone(), hidden).map_err(Failure::bad)
+    let (beginning, switches) = (first.clone(), switches.clone());
+    let switches = Arc::new(move || {
+        let all = switches();
+        // The first one is there before there are bridges.
+        if all.is_empty() { vec![beginning.clone()] } else { all }
+    });
+    Gnmi::new(first.clone(), hidden, switches).map_err(Failure::bad)
 }
 
 /// What the server of P4Runtime serves beside it.
-pub(super) fn beside(config: &Config, switch: &Switch) -> Result<Services, Failure> {
+pub(super) fn beside(
+    config: &Config,
+    switch: &Switch,
+    switches: &Switches,
+) -> Result<Services, Failure> {
     Ok(match config.gnmi {
         GnmiAt::Nowhere => Services::default(),
         GnmiAt::P4Runtime | GnmiAt::Address(_) => {
-            Services::default().with(ports(config, switch)?.service())
+            Services::default().with(ports(config, switch, switches)?.service())
         }
     })
 }
 
-fn join(config: &Config, switch: &Switch, _: &Controllers) -> Joined {
+fn join(config: &Config, switch: &Switch, switches: &Switches) -> Joined {
     let GnmiAt::Address(address) = config.gnmi else { return Ok(None) };
-    let gnmi = ports(config, switch)?;
+    let gnmi = ports(config, switch, switches)?;
     let tls = start::tls(config, address)?;
     let bind = match config.take_over {
         // Whoever is taken over has the address to its end.

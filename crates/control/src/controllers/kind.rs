@@ -1,7 +1,7 @@
 //! What a kind of controller is.
 
 use crate::config::Config;
-use crate::controller::{Begun, Controller, Controllers};
+use crate::controller::{Begun, Controller, Switches};
 use crate::failure::Failure;
 use std::sync::Arc;
 use switch::{Switch, Workers};
@@ -13,8 +13,8 @@ pub(crate) type BegunSwitch<'a> = Result<Option<Box<dyn Begun + 'a>>, Failure>;
 pub(crate) struct Kind {
     /// Starts a switch with the program that this kind brings, on these workers.
     pub(crate) begin: for<'a> fn(&'a Config, &Workers) -> BegunSwitch<'a>,
-    /// Joins a switch whose program another kind has brought; ports are there, and these program it.
-    pub(crate) join: fn(&Config, &Switch, &Controllers) -> Joined,
+    /// Joins a switch whose program another kind has brought, and that is one of these; ports are there.
+    pub(crate) join: fn(&Config, &Switch, &Switches) -> Joined,
 }
 
 /// Who has joined, if anybody has.
@@ -27,7 +27,7 @@ impl Kind {
     }
 
     /// For a kind that only brings programs.
-    pub(crate) fn joins_nobody(_: &Config, _: &Switch, _: &Controllers) -> Joined {
+    pub(crate) fn joins_nobody(_: &Config, _: &Switch, _: &Switches) -> Joined {
         Ok(None)
     }
 }

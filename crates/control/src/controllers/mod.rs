@@ -6,7 +6,7 @@ pub mod openflow;
 pub mod p4;
 
 use crate::config::Config;
-use crate::controller::{Begun, Controller, Controllers};
+use crate::controller::{Begun, Controller, Controllers, Switches};
 use crate::failure::Failure;
 use kind::Kind;
 use std::sync::Arc;
@@ -28,16 +28,16 @@ pub(crate) fn begin<'a>(
     Err(Failure::usage("nothing programs this switch"))
 }
 
-/// All that program a switch, `first` among them.
+/// All that program a switch, `first` among them. It is, or is about to be, one of `switches`.
 pub(crate) fn join(
     config: &Config,
     switch: &Switch,
     first: Arc<dyn Controller>,
+    switches: &Switches,
 ) -> Result<Controllers, Failure> {
     let mut all = vec![first];
     for kind in ALL {
-        let others = Controllers::of(all.clone());
-        all.extend((kind.join)(config, switch, &others)?);
+        all.extend((kind.join)(config, switch, switches)?);
     }
     Ok(Controllers::of(all))
 }

@@ -2,9 +2,9 @@
 
 use super::kind::Kind;
 use crate::config::Config;
-use crate::controller::{Begun, Controller};
+use crate::controller::{Begun, Controller, Switches};
 use crate::failure::Failure;
-use crate::persist::kept::{Kept, Opened};
+use crate::persist::kept::{Kept, Opened, Owner};
 use crate::program::tables;
 use crate::sync::lock;
 use crate::takeover::running::Running;
@@ -123,6 +123,10 @@ impl OpenFlow {
 }
 
 impl Controller for OpenFlow {
+    fn kept(&self) -> Option<Kept> {
+        self.kept.clone()
+    }
+
     fn listening(&self) -> Vec<String> {
         let channel = lock(&self.channel);
         channel.iter().flat_map(Channel::listening).map(ToString::to_string).collect()
@@ -175,7 +179,7 @@ fn begin<'a>(
     let flows_max = config.flows_max.unwrap_or_else(room::flows);
     // What another process has is opened once that one has let go of it.
     let opened = match (&config.persist, &config.take_over) {
-        (Some(place), None) => Some(Opened::open(place, &config.bridge_name)?),
+        (Some(place), None) => Some(Opened::open(place, &config.bridge_name, Owner::OpenFlow)?),
         _ => None,
     };
     Ok(Some(Box::new(Tables { switch, config, flows_max, taken: None, opened })))
@@ -235,7 +239,7 @@ impl Begun for Tables<'_> {
         Ok(())
     }
 
-    fn start(self: Box<Self>) -> Result<Arc<dyn Controller>, Failure> {
+    fn start(self: Box<Self>, _: &Switches) -> Result<Arc<dyn Controller>, Failure> {
         let channel = self.channel();
         let mut this = *self;
         let side = match this.taken.take() {

@@ -3,8 +3,9 @@
 use super::gnmi;
 use super::kind::Kind;
 use crate::config::{Config, P4Runtime};
-use crate::controller::{Begun, Controller};
+use crate::controller::{Begun, Controller, Switches};
 use crate::failure::Failure;
+use crate::persist::kept::{Kept, Opened, Owner};
 use crate::program::host::{self, Host};
 use crate::program::p4_file;
 use crate::start;
@@ -29,8 +30,11 @@ const CPU_MTU: u32 = 9000;
 pub struct P4 {
     host: Arc<Mutex<Host>>,
     switch: Switch,
+    /// What P4Runtime has of it, where that is served or changes are kept.
+    device: Option<Arc<Device>>,
     /// None once the switch stops, or without P4Runtime.
     server: Mutex<Option<Server>>,
+    kept: Option<Kept>,
 }
 
 impl P4 {
@@ -41,8 +45,7 @@ impl P4 {
 
     /// Does lines of `millrace p4 do`.
     pub fn commands(&self, text: &str) -> host::Done {
-        let device = lock(&self.server).as_ref().map(|server| server.device().clone());
-        match device {
+        match &self.device {
             Some(device) => device.commands(text),
             None => self.host().commands(text),
         }
@@ -50,6 +53,10 @@ impl P4 {
 }
 
 impl Controller for P4 {
+    fn kept(&self) -> Option<Kept> {
+        self.kept.clone()
+    }
+
     fn listening(&self) -> Vec<String> {
         lock(&self.server).iter().map(|s| format!("p4runtime:{}", s.address())).collect()
     }
@@ -79,8 +86,10 @@ fn begin<'a>(
 ) -> Result<Option<Box<dyn Begun + 'a>>, Failure> {
     let (lowered, started_with) = match (&config.p4, &config.p4_runtime) {
         (None, None) => return Ok(None),
-        (Some(path), None) => (p4_file::compile(&p4_file::source(path))?, None),
-        (Some(path), Some(_)) => {
+        (Some(path), None) if config.persist.is_none() => {
+            (p4_file::compile(&p4_file::source(path))?, None)
+        }
+        (Some(path), _) => {
             let source = p4_file::source(path);
             let (lowered, info, text) = p4_file::compile_with_info(&source)?;
             (lowered, Some((info, text)))
@@ -88,6 +97,13 @@ fn begin<'a>(
         // Until somebody pushes a program every frame is dropped.
         (None, Some(_)) => (p4_file::compile_text(Path::new("empty.p4"), EMPTY)?, None),
     };
+    let opened = match &config.persist {
+        Some(place) => Some(Opened::open(place, &config.bridge_name, Owner::P4)?),
+        None => None,
+    };
+    if let (Some(opened), Some(path), Some((_, text))) = (&opened, &config.p4, &started_with) {
+        opened.check_program(path, text)?;
+    }
     let host = host::start_on(lowered, workers, |program| switch::Config {
         program,
         workers: config.workers,
@@ -96,7 +112,7 @@ fn begin<'a>(
         engine: config.engine.clone(),
         validate: config.validate,
     })?;
-    Ok(Some(Box::new(Program { host, config, started_with })))
+    Ok(Some(Box::new(Program { host, config, started_with, opened })))
 }
 
 /// A switch of a P4 program that has begun.
@@ -105,15 +121,12 @@ struct Program<'a> {
     config: &'a Config,
     /// The program's P4Info and text, for clients of P4Runtime.
     started_with: Option<(Vec<u8>, String)>,
+    /// What was kept.
+    opened: Option<Opened>,
 }
 
-/// The server at its address, with a CPU port of its own.
-fn serve(
-    p4_runtime: &P4Runtime,
-    config: &Config,
-    host: &Arc<Mutex<Host>>,
-    started_with: Option<(Vec<u8>, String)>,
-) -> Result<Server, Failure> {
+/// What P4Runtime has of the program, with a CPU port of its own.
+fn device(p4_runtime: &P4Runtime, host: &Arc<Mutex<Host>>) -> Result<Device, Failure> {
     let (memory, far) = port::memory::port(
         CPU,
         port::memory::Config {
@@ -131,13 +144,20 @@ fn serve(
         .add_port(Some(p4_runtime.cpu_port), Box::new(memory))
         .map_err(|e| Failure::Bad(format!("--cpu-port {}: {e}", p4_runtime.cpu_port)))?;
     let options = Options { device_id: p4_runtime.device_id };
-    let device = Arc::new(Device::new(options, host.clone(), Some(far)));
-    if let Some((info, text)) = started_with {
-        device.started_with(&info, &text).map_err(|e| Failure::Bad(e.text))?;
-    }
+    Ok(Device::new(options, host.clone(), Some(far)))
+}
+
+/// The server at its address.
+fn serve(
+    p4_runtime: &P4Runtime,
+    config: &Config,
+    device: Arc<Device>,
+    switch: &Switch,
+    switches: &Switches,
+) -> Result<Server, Failure> {
     let tls = start::tls(config, p4_runtime.address)?;
     // Where P4Runtime is, gNMI is, too.
-    let services = gnmi::beside(config, &switch)?;
+    let services = gnmi::beside(config, switch, switches)?;
     Server::start(p4_runtime.address, tls, device, services).map_err(Failure::bad)
 }
 
@@ -154,20 +174,39 @@ impl Begun for Program<'_> {
         Err(Failure::usage("a switch that runs a P4 program takes nothing over"))
     }
 
-    fn start(self: Box<Self>) -> Result<Arc<dyn Controller>, Failure> {
-        let Program { mut host, config, started_with } = *self;
-        if let Some(path) = &config.entries {
+    fn start(self: Box<Self>, switches: &Switches) -> Result<Arc<dyn Controller>, Failure> {
+        let Program { mut host, config, started_with, mut opened } = *self;
+        let is_kept = opened.as_ref().is_some_and(|opened| !opened.is_fresh());
+        if let Some(path) = config.entries.as_ref().filter(|_| !is_kept) {
             host::read(&mut host, path)?;
         }
         let switch = host.switch().clone();
         let host = Arc::new(Mutex::new(host));
-        let server = match &config.p4_runtime {
-            Some(p4_runtime) => Some(serve(p4_runtime, config, &host, started_with)?),
-            None => {
+        let device = match (&config.p4_runtime, &opened) {
+            (Some(p4_runtime), _) => Some(device(p4_runtime, &host)?),
+            (None, Some(_)) => Some(Device::new(Options { device_id: 1 }, host.clone(), None)),
+            (None, None) => None,
+        };
+        let device = device.map(Arc::new);
+        if let (Some(device), Some((info, text))) = (&device, started_with) {
+            device.started_with(&info, &text).map_err(|e| Failure::Bad(e.text))?;
+        }
+        let mut kept = None;
+        if let (Some(device), Some(mut opened)) = (&device, opened.take()) {
+            if is_kept {
+                opened.put_back_p4(device)?;
+            }
+            kept = Some(opened.begin_p4(device)?);
+        }
+        let server = match (&config.p4_runtime, &device) {
+            (Some(p4_runtime), Some(device)) => {
+                Some(serve(p4_runtime, config, device.clone(), &switch, switches)?)
+            }
+            _ => {
                 host::log_messages(&host)?;
                 None
             }
         };
-        Ok(Arc::new(P4 { host, switch, server: Mutex::new(server) }))
+        Ok(Arc::new(P4 { host, switch, device, server: Mutex::new(server), kept }))
     }
 }

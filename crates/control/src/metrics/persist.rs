@@ -18,7 +18,7 @@ const BYTES: Family = Family::gauge("millrace_persist_bytes", "Bytes of files th
 pub(super) fn tell(source: &Source<'_>, text: &mut Text) {
     let mut all = Vec::new();
     for bridge in &source.all {
-        let status = bridge.openflow().and_then(|side| side.kept().map(|kept| kept.status()));
+        let status = bridge.kept().map(|kept| kept.status());
         all.extend(status.map(|status| (bridge.name(), status)));
     }
     if all.is_empty() {

@@ -1,16 +1,35 @@
 //! A bridge's journal: opened, put back, begun, handed over.
 
 use super::openflow::{self, Keeping, Whole};
+use super::p4;
 use super::place::Place;
 use crate::failure::Failure;
 use crate::sync::lock;
 use journal::{Journal, Restored, Source, Status};
 use of_pipeline::Agent;
+use p4_runtime::device::{Device, KeptPipeline};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Whom a folder of OpenFlow's entries is written for.
-const OPENFLOW: &str = "OpenFlow";
+/// Whom a folder is written for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner {
+    /// OpenFlow's entries.
+    OpenFlow,
+    /// A P4 program's.
+    P4,
+}
+
+impl Owner {
+    fn word(self) -> &'static str {
+        match self {
+            Owner::OpenFlow => "OpenFlow",
+            Owner::P4 => "a P4 program",
+        }
+    }
+}
+
 /// A process that hands over may need so long to let go of its folder.
 const HELD_MAX: Duration = Duration::from_secs(5);
 const HELD_PAUSE: Duration = Duration::from_millis(10);
@@ -23,9 +42,10 @@ pub(crate) struct Opened {
 
 /// The journal of a bridge that runs.
 #[derive(Clone)]
-pub(crate) struct Kept {
+pub struct Kept {
     journal: Journal,
-    agent: Arc<Mutex<Agent>>,
+    /// Who knows all that there is.
+    source: Arc<dyn Fn() -> Box<dyn Source> + Send + Sync>,
 }
 
 fn failure(error: journal::Error) -> Failure {
@@ -34,9 +54,10 @@ fn failure(error: journal::Error) -> Failure {
 
 impl Opened {
     /// Opens the folder of a bridge, and reads it.
-    pub(crate) fn open(place: &Place, bridge: &str) -> Result<Opened, Failure> {
+    pub(crate) fn open(place: &Place, bridge: &str, owner: Owner) -> Result<Opened, Failure> {
         let folder = place.of_bridge(bridge);
-        let (journal, restored) = Journal::open(&folder, OPENFLOW, place.sync).map_err(failure)?;
+        let opened = Journal::open(&folder, owner.word(), place.sync);
+        let (journal, restored) = opened.map_err(failure)?;
         Ok(Opened { journal, restored })
     }
 
@@ -45,7 +66,7 @@ impl Opened {
         let began = Instant::now();
         loop {
             let folder = place.of_bridge(bridge);
-            match Journal::open(&folder, OPENFLOW, place.sync) {
+            match Journal::open(&folder, Owner::OpenFlow.word(), place.sync) {
                 Ok((journal, restored)) => return Ok(Opened { journal, restored }),
                 Err(journal::Error::InUse { .. }) if began.elapsed() < HELD_MAX => {
                     std::thread::sleep(HELD_PAUSE);
@@ -60,15 +81,19 @@ impl Opened {
         self.restored.fresh
     }
 
-    /// Puts what was kept into an agent that has nothing yet.
-    pub(crate) fn put_back(&mut self, agent: &Mutex<Agent>) -> Result<(), Failure> {
-        let folder = self.journal.folder().display().to_string();
+    fn tell_cut(&self, folder: &str) {
         if let Some(cut) = &self.restored.cut {
             tracing::warn!(
                 folder, good = cut.good, bytes = cut.bytes, kept = %cut.file.display(),
                 "the log's end cannot be read, as after a loss of power; what is before it is put back"
             );
         }
+    }
+
+    /// Puts what was kept into an agent that has nothing yet.
+    pub(crate) fn put_back(&mut self, agent: &Mutex<Agent>) -> Result<(), Failure> {
+        let folder = self.journal.folder().display().to_string();
+        self.tell_cut(&folder);
         let map = std::mem::take(&mut self.restored.map);
         let told = openflow::put_back(&mut lock(agent), &map)
             .map_err(|why| Failure::Bad(format!("--persist: {folder}: {why}")))?;
@@ -84,6 +109,52 @@ impl Opened {
         Ok(())
     }
 
+    /// The P4 program that was kept has to be the one that the process is started with, unless a client has pushed it.
+    pub(crate) fn check_program(&self, file: &Path, text: &str) -> Result<(), Failure> {
+        let kept = KeptPipeline::of(&self.restored.map).map_err(|e| Failure::Bad(e.text))?;
+        let other = |p: &KeptPipeline| p.started && p.config.p4_device_config != text.as_bytes();
+        match kept.as_ref().is_some_and(other) {
+            false => Ok(()),
+            true => Err(Failure::Bad(format!(
+                "--persist: {} has the entries of another program than {} is now; start with that one, or move the \
+                 folder away to begin without its entries",
+                self.journal.folder().display(),
+                file.display()
+            ))),
+        }
+    }
+
+    /// Puts what was kept into a device that nobody has written to.
+    pub(crate) fn put_back_p4(&mut self, device: &Device) -> Result<(), Failure> {
+        let folder = self.journal.folder().display().to_string();
+        self.tell_cut(&folder);
+        let map = std::mem::take(&mut self.restored.map);
+        let told = device.put_back(&map);
+        let told = told.map_err(|e| Failure::Bad(format!("--persist: {folder}: {}", e.text)))?;
+        tracing::info!(
+            folder,
+            records = self.restored.records,
+            pipeline = told.pipeline,
+            entities = told.entities,
+            "what was kept is put back; --entries is not read"
+        );
+        Ok(())
+    }
+
+    /// Keeps all that changes in a device from now on.
+    pub(crate) fn begin_p4(self, device: &Arc<Device>) -> Result<Kept, Failure> {
+        let Opened { journal, .. } = self;
+        let of = Arc::downgrade(device);
+        device.keep(|image| {
+            let source = Box::new(p4::Whole(of.clone()));
+            journal.begin(&p4::record(image), source).map_err(failure)?;
+            let writes = journal.clone();
+            let keeper = p4::Keeping::new(journal.clone());
+            Ok::<_, Failure>((Box::new(keeper) as _, Arc::new(move || writes.flush()) as _))
+        })?;
+        Ok(Kept { journal, source: Arc::new(move || Box::new(p4::Whole(of.clone()))) })
+    }
+
     /// Keeps all that changes from now on.
     pub(crate) fn begin(self, agent: &Arc<Mutex<Agent>>) -> Result<Kept, Failure> {
         let Opened { journal, .. } = self;
@@ -94,7 +165,8 @@ impl Opened {
         let writes = journal.clone();
         held.set_keeper(Box::new(Keeping::new(journal.clone())), Arc::new(move || writes.flush()));
         drop(held);
-        Ok(Kept { journal, agent: agent.clone() })
+        let of = Arc::downgrade(agent);
+        Ok(Kept { journal, source: Arc::new(move || Box::new(Whole(of.clone()))) })
     }
 }
 
@@ -121,10 +193,10 @@ impl Kept {
 
     /// Has the folder again.
     pub(crate) fn reopen(&self) {
-        let source = Whole(Arc::downgrade(&self.agent));
+        let source = (self.source)();
         let began = Instant::now();
         loop {
-            match self.journal.reopen(&source as &dyn Source) {
+            match self.journal.reopen(&*source) {
                 Ok(()) => return,
                 Err(journal::Error::InUse { .. }) if began.elapsed() < HELD_MAX => {
                     std::thread::sleep(HELD_PAUSE);

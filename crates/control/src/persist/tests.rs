@@ -1,4 +1,4 @@
-use super::kept::{Kept, Opened};
+use super::kept::{Kept, Opened, Owner};
 use super::openflow::whole;
 use super::place::Place;
 use crate::program::tables::{self, Told, tell};
@@ -27,7 +27,8 @@ fn place(folder: &Path) -> Place {
 fn try_start(folder: &Path) -> Result<Bed, String> {
     let switch = tables::start(1, Vec::new(), 1000, EngineKind::Interp, None).unwrap();
     let agent = Arc::new(Mutex::new(tables::agent(&switch, Some(1)).unwrap()));
-    let mut opened = Opened::open(&place(folder), "br0").map_err(|failure| failure.text())?;
+    let mut opened =
+        Opened::open(&place(folder), "br0", Owner::OpenFlow).map_err(|failure| failure.text())?;
     if !opened.is_fresh() {
         opened.put_back(&agent).map_err(|failure| failure.text())?;
     }
@@ -261,7 +262,7 @@ fn what_cannot_be_put_back_stops_the_start_and_stays() {
     // A switch that takes fewer entries.
     let switch = tables::start(1, Vec::new(), 1000, EngineKind::Interp, None).unwrap();
     let agent = Mutex::new(tables::limited_agent(&switch, Some(1), &[], 0).unwrap());
-    let mut opened = Opened::open(&place(dir.path()), "br0").unwrap();
+    let mut opened = Opened::open(&place(dir.path()), "br0", Owner::OpenFlow).unwrap();
     let text = opened.put_back(&agent).unwrap_err().text();
     assert!(
         text.contains("flow entry (table 5, priority 8) that was kept is refused now"),
@@ -306,7 +307,7 @@ fn try_start_with(folder: &Path, before: impl FnOnce(&switch::Switch)) -> Bed {
     let switch = tables::start(1, Vec::new(), 1000, EngineKind::Interp, None).unwrap();
     before(&switch);
     let agent = Arc::new(Mutex::new(tables::agent(&switch, Some(1)).unwrap()));
-    let mut opened = Opened::open(&place(folder), "br0").unwrap();
+    let mut opened = Opened::open(&place(folder), "br0", Owner::OpenFlow).unwrap();
     if !opened.is_fresh() {
         opened.put_back(&agent).unwrap();
     }

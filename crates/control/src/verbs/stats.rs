@@ -127,11 +127,11 @@ impl Verb for Stats {
             false => connected.join(", "),
         };
         let mut answer = answer(at.switch()?, controllers);
-        answer.not_kept =
-            at.bridge().ok().and_then(|bridge| bridge.openflow()).and_then(|openflow| {
-                let kept = openflow.kept()?;
-                Some(format!("{}: {}", kept.folder(), kept.status().failing?))
-            });
+        answer.not_kept = at
+            .bridge()
+            .ok()
+            .and_then(|bridge| bridge.kept())
+            .and_then(|kept| Some(format!("{}: {}", kept.folder(), kept.status().failing?)));
         // A switch that no process serves has none to tell of.
         if let Ok(bridges) = at.bridges() {
             answer.workers = bridges.workers().loads().iter().map(worker).collect();

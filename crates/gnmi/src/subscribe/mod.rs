@@ -2,23 +2,24 @@
 //!
 //! Each stream is a task of its own with a queue of [`WAITING_MAX`] notifications. What it tells at first, and at a poll,
 //! waits for the client; what it tells later does not, and is lost if there is no room ([`track`]).
-//! A thread hears of ports ([`PortFollower`]) and hands what it hears to all streams; one that hears too late looks at the
-//! ports instead.
+//! A thread hears of the ports of all switches ([`hearing`]) and hands what it hears to all streams; one that hears too
+//! late looks at the ports instead.
 
+mod hearing;
 pub mod plan;
 pub mod track;
 
 use crate::fault::{Fault, fault};
-use crate::interface::{Interface, Source, now_ns};
+use crate::interface::{Interface, Source};
 use crate::proto::subscribe_response::Response;
 use crate::proto::subscription_list::Mode;
 use crate::proto::{Notification, SubscribeRequest, SubscribeResponse, subscribe_request};
+use hearing::Hearing;
 use plan::Plan;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use switch::{PortEvent, PortFollower};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc};
 use tokio_stream::{Stream, StreamExt as _};
@@ -31,7 +32,7 @@ pub const WAITING_MAX: usize = 1024;
 const EVENTS_MAX: usize = 1024;
 /// A stream at which nothing is due looks again after so long.
 const IDLE: Duration = Duration::from_secs(60);
-/// The end is looked for so often.
+/// The end, and switches that have come or gone, are looked for so often.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What a client is told.
@@ -58,11 +59,14 @@ impl Events {
         let (sender, _) = broadcast::channel(EVENTS_MAX);
         let (to, ended) = (sender.clone(), Arc::new(AtomicBool::new(false)));
         let over = ended.clone();
-        let follower = source.switch().follow_ports();
+        let mut hearing = Hearing::new(source);
         let thread = std::thread::Builder::new().name("gnmi-ports".into());
         let thread = thread.spawn(move || {
             while !over.load(Ordering::Relaxed) {
-                hear(&follower, &source, &to);
+                hearing.round(PATIENCE, &mut |event| {
+                    // Without streams nobody hears it.
+                    let _ = to.send(event);
+                });
             }
         })?;
         Ok(Events { sender, ended, thread: Some(thread) })
@@ -75,18 +79,6 @@ impl Drop for Events {
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the thread that hears of ports for gNMI has panicked");
         }
-    }
-}
-
-fn hear(follower: &PortFollower, source: &Source, to: &broadcast::Sender<Event>) {
-    let Some(event) = follower.next(PATIENCE) else { return };
-    let (view, gone) = match &event {
-        PortEvent::Added(view) | PortEvent::Modified(view) => (view, false),
-        PortEvent::Removed(view) => (view, true),
-    };
-    if let Some(interface) = source.interface(view) {
-        // Without streams nobody hears it.
-        let _ = to.send(Event { interface: Arc::new(interface), gone, at_ns: now_ns() });
     }
 }
 
@@ -162,7 +154,7 @@ impl Served {
 
     /// What is not done as it was asked is counted, and logged.
     fn note(&self, plan: &Plan) {
-        let switch = self.source.switch();
+        let switch = self.source.home();
         if plan.raised > 0 {
             switch.tally("gnmi_interval_raised", plan.raised);
             tracing::info!("a gNMI interval is raised to {:?}, the shortest", plan::INTERVAL_MIN);
@@ -279,7 +271,7 @@ impl Served {
                 if lost == 0 {
                     tracing::warn!("a gNMI client does not read its stream, and loses values");
                 }
-                self.source.switch().tally("gnmi_stream_lost", tracks.lost() - lost);
+                self.source.home().tally("gnmi_stream_lost", tracks.lost() - lost);
                 lost = tracks.lost();
             }
         }

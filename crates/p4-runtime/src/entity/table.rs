@@ -718,6 +718,23 @@ fn told_in_full(
     told
 }
 
+/// What tells an entry from others, as a client reads it, and the entry if it is there; none if there can be no such entry.
+pub(crate) fn named_entry(
+    r: &Reading<'_>,
+    asked: &v1::TableEntry,
+) -> Option<(v1::TableEntry, Option<v1::TableEntry>)> {
+    let t = r.schema.tables.get(&asked.table_id)?;
+    let (matches, priority) = key_of(t, asked).ok()?;
+    let named = v1::TableEntry {
+        table_id: t.id,
+        r#match: told_key(t, &matches),
+        priority: if t.prioritised { priority } else { 0 },
+        ..v1::TableEntry::default()
+    };
+    let entry = r.control.entry_find(t.table, &matches, priority);
+    Some((named, entry.map(|entry| told_in_full(r, t, entry, asked))))
+}
+
 /// The entry of this key, if there is one; none if there can be no such entry.
 pub(crate) fn found(
     schema: &Schema,

@@ -16,6 +16,16 @@ struct Map {
     texts: HashMap<u128, Box<[u8]>>,
     /// No number from 1 to below this one is free.
     next: u128,
+    /// All numbers in the order in which they were given.
+    order: Vec<u128>,
+}
+
+impl Map {
+    fn give(&mut self, text: &[u8], n: u128) {
+        self.numbers.insert(text.into(), n);
+        self.texts.insert(n, text.into());
+        self.order.push(n);
+    }
 }
 
 /// The strings of a type.
@@ -81,9 +91,39 @@ impl Strings {
                 n
             }
         };
-        map.numbers.insert(text.into(), n);
-        map.texts.insert(n, text.into());
+        map.give(text, n);
         Ok(Bits::from_u128(n, self.width))
+    }
+
+    /// How many strings have a number.
+    pub fn len(&self) -> usize {
+        self.map.lock().unwrap_or_else(PoisonError::into_inner).order.len()
+    }
+
+    /// None has.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The strings that have got their numbers since so many had.
+    pub fn given_since(&self, before: usize) -> Vec<(Box<[u8]>, u128)> {
+        let map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
+        let given = map.order.get(before..).unwrap_or_default().iter();
+        given.filter_map(|n| Some((map.texts.get(n)?.clone(), *n))).collect()
+    }
+
+    /// Gives a string the number that it had before. False if one of both is taken, or cannot be.
+    pub fn give(&self, text: &[u8], number: u128) -> bool {
+        let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
+        match (map.numbers.get(text), map.texts.get(&number)) {
+            (Some(n), _) => *n == number,
+            (None, Some(_)) => false,
+            _ if number > self.most() || text.len() > BYTES_MAX => false,
+            _ => {
+                map.give(text, number);
+                true
+            }
+        }
     }
 
     /// The string of a number; decimal digits, if nobody has given it one.
@@ -126,6 +166,22 @@ mod tests {
             [text(0), text(1), text(2), text(3), text(300)],
             ["", "red", "2", "blue", "300"].map(str::to_owned)
         );
+    }
+
+    #[test]
+    fn numbers_are_given_back() {
+        let (old, new) = (Strings::new(9), Strings::new(9));
+        for text in ["red", "7", "", "blue"] {
+            number(&old, text).unwrap();
+        }
+        assert_eq!(old.given_since(3), [(Box::from(*b"blue"), 2)]);
+        for (text, n) in old.given_since(0).iter().rev() {
+            assert!(new.give(text, *n));
+        }
+        assert_eq!(number(&new, "blue"), Ok(2));
+        assert_eq!((number(&new, "green"), new.len()), (Ok(3), 5), "the next one is free");
+        assert!(new.give(b"red", 1), "it has that number");
+        assert!(!new.give(b"red", 4) && !new.give(b"pink", 1) && !new.give(b"pink", 512));
     }
 
     #[test]

@@ -2,9 +2,10 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use p4::limits::Limits;
-use p4_runtime::config::{Built, compile};
+use p4_runtime::config::{Built, EMPTY, compile};
 use p4_runtime::device::{Device, Options};
 use p4_runtime::host::Host;
+use p4_runtime::keeping::{Change, Image, Keeper};
 use p4_runtime::proto::{info, v1};
 use p4_runtime::server::Server;
 use port::memory::Handle;
@@ -76,6 +77,69 @@ pub fn batch(updates: Vec<(v1::update::Type, v1::entity::Entity)>) -> v1::WriteR
 pub fn serve(device: &Arc<Device>) -> Server {
     let services = grpc::Services::default();
     Server::start("127.0.0.1:0".parse().unwrap(), None, device.clone(), services).unwrap()
+}
+
+/// What was told to a keeper so far.
+#[derive(Clone, Default)]
+pub struct Mirror(pub Arc<Mutex<(Image, usize)>>);
+
+impl Keeper for Mirror {
+    fn keep(&mut self, changes: &[Change]) {
+        let mut held = self.0.lock().unwrap();
+        held.1 += 1;
+        for (key, value) in changes {
+            match value {
+                Some(value) => drop(held.0.insert(key.clone(), value.clone())),
+                None => drop(held.0.remove(key)),
+            }
+        }
+    }
+}
+
+impl Mirror {
+    /// What is kept of a device from now on.
+    pub fn of(device: &Device) -> Mirror {
+        let mirror = Mirror::default();
+        let begun = device.keep(|image| {
+            mirror.0.lock().unwrap().0 = image.clone();
+            Ok::<_, ()>((Box::new(mirror.clone()) as Box<dyn Keeper>, Arc::new(|| {}) as _))
+        });
+        begun.unwrap();
+        mirror
+    }
+
+    /// All that is kept now.
+    pub fn image(&self) -> Image {
+        self.0.lock().unwrap().0.clone()
+    }
+
+    /// How many transactions there were.
+    pub fn records(&self) -> usize {
+        self.0.lock().unwrap().1
+    }
+
+    /// What is kept is what there is, and makes the same of a device that has nothing.
+    pub fn check(&self, device: &Device) -> Bed {
+        let image = self.image();
+        let now = device.image(&|| {});
+        assert!(image == now, "{:#?}", differing(&image, &now));
+        let empty = bed(EMPTY);
+        empty.device.put_back(&image).map_err(|e| e.text).unwrap();
+        let again = empty.device.image(&|| {});
+        assert!(image == again, "{:#?}", differing(&image, &again));
+        empty
+    }
+}
+
+/// Keys whose values differ, with both.
+fn differing(one: &Image, other: &Image) -> Vec<(String, String, String)> {
+    let keys: std::collections::BTreeSet<_> = one.keys().chain(other.keys()).collect();
+    let told = |value: Option<&Box<[u8]>>| match value {
+        Some(value) => format!("{:?}", <v1::Entity as prost::Message>::decode(&value[..])),
+        None => "nothing".to_owned(),
+    };
+    let differs = keys.into_iter().filter(|key| one.get(*key) != other.get(*key));
+    differs.map(|key| (format!("{key:02x?}"), told(one.get(key)), told(other.get(key)))).collect()
 }
 
 impl Bed {

@@ -1,4 +1,5 @@
 //! Three clients that open and close streams, run for elections, push programs, write and read, beside a plain model.
+//! Now and then what is kept for a restart is put into a new device, which has to be the same.
 //! `P4RUNTIME_MODEL=1000000` runs longer, `P4RUNTIME_SEED=N` otherwise.
 //!
 //! | module | holds |
@@ -14,7 +15,7 @@ mod draw;
 mod reads;
 mod world;
 
-use common::{Bed, arbitration, bed};
+use common::{Bed, Mirror, arbitration, bed};
 use draw::Random;
 use p4_runtime::proto::v1;
 use prost::Message as _;
@@ -302,9 +303,12 @@ fn number(name: &str, else_: u64) -> u64 {
 fn three_clients_and_the_model_agree() {
     let count = number("P4RUNTIME_MODEL", 10_000);
     let mut run = setup(number("P4RUNTIME_SEED", 0x2545_f491_4f6c_dd1d).max(1));
+    let mirror = Mirror::of(&run.bed.device);
     for n in 0..count {
         if n % 2000 == 0 {
             follows(&run.bed);
+            // What is kept meanwhile makes the same again.
+            follows(&mirror.check(&run.bed.device));
         }
         let who = run.random.below(3) as usize;
         // Without a primary little would happen.
@@ -323,6 +327,7 @@ fn three_clients_and_the_model_agree() {
         run.check_streams();
     }
     follows(&run.bed);
+    mirror.check(&run.bed.device);
     eprintln!("{count} operations: {:?}", run.counts);
     let c = &run.counts;
     assert!(c.taken > count / 4 && c.entities > count && c.elections > 0 && c.pushes > 0);

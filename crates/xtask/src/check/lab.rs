@@ -1,7 +1,9 @@
 //! Every script of `lab/` stands in one of the lists of `lab/run`, so that none is written and never run.
 //!
+//! A script is an executable file, or a folder with one that is named `run`.
+//!
 //! A list is an assignment of the shell at the beginning of a line: `name=(word word ...)`, over one line or more. Its words
-//! are names of executable files of the folder; a list of lists (`"${other[@]}"`) says nothing. A list that is not run by
+//! are names of scripts; a list of lists (`"${other[@]}"`) says nothing. A list that is not run by
 //! itself says so by its name: scripts that want something of the caller, and helpers of others.
 
 use crate::report::Report;
@@ -15,8 +17,11 @@ pub fn check(tree: &Tree, report: &mut Report) -> Result<(), String> {
     let listed = lists(tree.text(RUN).unwrap_or(""));
     let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
     for (line, list, name) in &listed {
-        if !tree.is_executable(&format!("lab/{name}")) {
-            let wrong = format!("{list} has {name}, and lab/{name} is no executable file");
+        if ![format!("lab/{name}"), format!("lab/{name}/run")].iter().any(|p| tree.is_executable(p))
+        {
+            let wrong = format!(
+                "{list} has {name}, and neither lab/{name} nor lab/{name}/run is an executable file"
+            );
             report.add(RUN, *line, wrong, "take it out, or make the file executable");
         }
         if let Some(other) = seen.insert(name, list) {
@@ -25,6 +30,7 @@ pub fn check(tree: &Tree, report: &mut Report) -> Result<(), String> {
         }
     }
     let scripts = tree.files().filter_map(|path| Some((path, path.strip_prefix("lab/")?)));
+    let scripts = scripts.map(|(path, name)| (path, name.strip_suffix("/run").unwrap_or(name)));
     for (path, name) in scripts.filter(|(path, name)| *path != RUN && !name.contains('/')) {
         if !seen.contains_key(name) && tree.is_executable(path) {
             let mend =
