@@ -14,6 +14,7 @@
 //! | [`protocol`], [`socket`], [`client`] | the control socket, both ends |
 //! | [`verbs`] | what can be asked there, a file each |
 //! | [`reload`] | another configuration: planned, applied, taken back |
+//! | `health` | checks of balancers' backends |
 //! | `metrics` | counters for Prometheus, a file for each part of the switch |
 //! | [`page`] | the web page, and what it asks |
 //! | [`takeover`] | one process goes on where another one is |
@@ -39,6 +40,7 @@ pub mod failure;
 #[doc(hidden)]
 pub mod fuzz;
 mod guard;
+mod health;
 pub mod image;
 pub mod logging;
 mod metrics;

@@ -6,6 +6,7 @@ use crate::config::{Config, Options, check_cpus};
 use crate::controller::{Begun, Controllers};
 use crate::dial::default_path;
 use crate::failure::Failure;
+use crate::health::Health;
 use crate::image::State;
 use crate::normal::learning::Learning;
 use crate::ports::{Opened, Opening, Ports};
@@ -103,6 +104,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
         (Some(state), Some(interval)) => Some(state.write_every(&switch, interval)?),
         _ => None,
     };
+    let health = Health::start(&bridges)?;
     logging::say(&format!(
         "millrace: ready ports {} listening {}",
         words(&described),
@@ -115,7 +117,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
     });
     signals.wait();
     tracing::info!("stopping");
-    drop((server, metrics, page));
+    drop((server, metrics, page, health));
     // Whoever has taken over writes the file from now on.
     drop(writing);
     let handed_over = handover.is_ending();
@@ -196,10 +198,11 @@ pub fn run_empty<T>(
         metrics.iter().map(|server| format!("metrics:{}", server.address())).collect();
     listening.extend(page.iter().map(|page| format!("http:{}", page.address())));
     listening.extend(server.iter().map(|server| format!("ctl:{}", server.path().display())));
+    let health = Health::start(&bridges)?;
     logging::say(&format!("millrace: ready listening {}", words(&listening)));
     signals.wait();
     tracing::info!("stopping");
-    drop((server, metrics, page));
+    drop((server, metrics, page, health));
     drop(began);
     bridges.stop();
     signals.ended();
@@ -310,6 +313,7 @@ impl Starting<'_> {
         switch.sync();
         running.connections(switch)?;
         let paused = running.stop(switch)?;
+        running.services(switch)?;
         let sockets = opened.receive_by(self.ports, running.sockets()?);
         tracing::debug!(sockets, "received by from here on");
         let described = self.ports.add(switch, opened)?;

@@ -81,6 +81,7 @@ impl File {
             bonds,
             queues,
             connections,
+            ct_accounting,
             state,
             state_interval,
             persist,
@@ -178,6 +179,7 @@ impl File {
         over(&mut self.fail_mode, fail_mode);
         over(&mut self.engine, engine);
         over(&mut self.poll, flag(poll));
+        over(&mut self.ct_accounting, flag(ct_accounting));
         over(&mut self.no_decompose, flag(no_decompose));
         self
     }
