@@ -36,7 +36,7 @@ impl Health {
                     look(bridge.switch(), &runtime);
                 }
                 // Answers are taken meanwhile.
-                runtime.block_on(tokio::time::sleep(TICK));
+                runtime.block_on(async { tokio::time::sleep(TICK).await });
             }
         });
         Ok(Health { stop, thread: Some(thread.map_err(failed)?) })

@@ -39,7 +39,7 @@ fn until(switch: &Switch, runtime: &Runtime, what: &str, is: impl Fn() -> bool) 
     let begin = Instant::now();
     while !is() {
         look(switch, runtime);
-        runtime.block_on(tokio::time::sleep(Duration::from_millis(5)));
+        runtime.block_on(async { tokio::time::sleep(Duration::from_millis(5)).await });
         assert!(begin.elapsed() < Duration::from_secs(20), "{what}: {:?}", takes(switch));
     }
 }
