@@ -170,7 +170,7 @@ mod tests {
     fn bed(backends: &str) -> Switch {
         let switch = tables::start(1, Vec::new(), 1000, switch::EngineKind::Interp, None).unwrap();
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let check = "hosts=a=127.0.0.1,b=127.0.0.2,c=127.0.0.3 check=tcp";
+        let check = "hosts=a=127.0.0.1,b=127.0.0.2,c=127.0.0.3 check=tcp all_down=refuse";
         add(&switch, &words(&format!("lb balancer backends={backends} {check}"))).unwrap();
         add(&switch, &words("out nat direction=out addresses=192.0.2.1 group=home")).unwrap();
         add(&switch, &words("in nat direction=in addresses=192.0.2.1 group=home")).unwrap();
