@@ -465,7 +465,12 @@ mod tests {
             assert!(page.contains(what), "{what}");
         }
         assert_eq!(page.matches("<svg").count(), 5);
-        assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href="));
+        assert!(!page.contains("<script") && !page.contains("src="));
+        // Links lead to sections of the page, of which there is one for each module.
+        let links = page.matches("href=").count();
+        assert_eq!((links, page.matches("href=\"#").count()), (2, 2));
+        assert!(page.contains("<h2 id=\"insertion\">"));
+        assert!(page.contains("Taken 2026-11-29T02:30:25Z by <code>millrace gauge --at-most &lt;1&gt;"));
         assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
     }
 

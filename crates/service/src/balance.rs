@@ -28,9 +28,9 @@ use crate::packet::Packet;
 use std::fmt;
 use std::sync::Arc;
 
+pub use crate::kept::Given;
 pub use backends::{AllDown, Backends, Clash, Member, Status, Unknown};
 pub use elements::{Eight, Spread};
-pub use kept::Given;
 
 /// Backends' states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

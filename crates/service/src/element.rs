@@ -19,10 +19,10 @@
 //! of a burst that have come to one call, and the pipeline's program does the rest. What an element
 //! [promises](Element::writes) decides whether the packet is parsed again.
 
-use crate::balance::{Given, Spread};
 use crate::catalogue::Error;
+use crate::conntrack::Selection;
 pub use crate::conntrack::{Apart, Ticket};
-use crate::conntrack::{Connection, Selection};
+pub use crate::kept::{Given, Kept};
 use crate::packet::{Carries, Packet};
 
 /// What a packet carries from service to service (SoftFlow figure 3).
@@ -93,15 +93,6 @@ impl<'a> Carries<'a> for Passing<'a> {
     fn packet(&mut self) -> &mut Packet<'a> {
         &mut self.packet
     }
-}
-
-/// A connection that an instance keeps, or a flow that it remembers.
-#[derive(Debug, Clone)]
-pub struct Kept {
-    /// It.
-    pub connection: Connection,
-    /// The number of the backend that it was given.
-    pub backend: Option<u16>,
 }
 
 /// One worker's state of an element, or of all elements of a group.
@@ -202,8 +193,8 @@ pub trait Element: Send + Sync {
         settings.first().map_or(Ok(()), |(key, _)| Err(running(key)))
     }
 
-    /// The balancer that it is, if it is one whose backends can be told apart.
-    fn spread(&self) -> Option<&Spread> {
+    /// Itself, for who knows its kind and wants more of it than elements have.
+    fn itself(&self) -> Option<&dyn std::any::Any> {
         None
     }
 

@@ -36,6 +36,7 @@ pub mod element;
 #[doc(hidden)]
 pub mod fuzz;
 mod hash;
+mod kept;
 pub mod nat;
 pub mod neighbour;
 pub mod packet;

@@ -132,7 +132,7 @@ impl Named {
 
     /// The balancer that it is, if it is one.
     pub fn spread(&self) -> Option<&Spread> {
-        self.state.maker.spread()
+        self.state.maker.itself()?.downcast_ref()
     }
 
     /// Whether the two are of one group, whose state is one.

@@ -100,7 +100,7 @@ impl Element for Spread {
         set_backends(&self.backends, self.check.is_some(), settings)
     }
 
-    fn spread(&self) -> Option<&Spread> {
+    fn itself(&self) -> Option<&dyn std::any::Any> {
         Some(self)
     }
 

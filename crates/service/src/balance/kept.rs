@@ -16,7 +16,7 @@
 use super::{Balancer, Counters, Flow, WAYS};
 use crate::conntrack::parse::{self, Subject};
 use crate::conntrack::{Connection, Role, Tuple};
-use crate::element::Kept;
+use crate::kept::{Given, Kept};
 use crate::packet::{Network, Packet};
 use wire::IpProtocol;
 
@@ -58,19 +58,6 @@ fn tuple([a, b, c, d, rest]: Ends) -> Tuple {
         v6: rest & IS_V6 != 0,
         role: if rest & IS_QUERY != 0 { Role::Request } else { Role::Any },
     }
-}
-
-/// What a backend was given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Given {
-    /// Its number, from 1.
-    pub number: u16,
-    /// Flows.
-    pub flows: u64,
-    /// Packets.
-    pub packets: u64,
-    /// Octets of them, of whole frames.
-    pub octets: u64,
 }
 
 impl Balancer {

@@ -234,12 +234,14 @@ fn checks_and_places_of_backends_are_read() {
     use crate::balance::check::Ask;
     use std::time::Duration;
     let made = |words: &str| made("balancer", &format!("backends=web,10.0.0.3 {words}")).unwrap();
-    assert!(made("").spread().unwrap().check().is_none());
+    let spread_of =
+        |made: &dyn Element| made.itself().unwrap().downcast_ref::<Spread>().unwrap().clone();
+    assert!(spread_of(&*made("")).check().is_none());
     let http = made(
         "hosts=web=fd00::2 check=http check_port=8080 check_path=/alive check_host=a.b check_expect=204 \
          check_interval=500ms check_timeout=250ms check_rise=1 check_fall=5 check_source=10.0.0.1 check_device=eth0",
     );
-    let spread = http.spread().unwrap();
+    let spread = spread_of(&*http);
     let check = spread.check().unwrap();
     let (path, host) = ("/alive".to_owned(), "a.b".to_owned());
     assert_eq!(check.ask, Ask::Http { path, host, expect: (204, 204) });

@@ -7,10 +7,7 @@
 //! Cost: 32 octets a connection, and another line of memory for each packet; without it, one comparison.
 //! Checked by: the tests below, and those of [`image`](super::image).
 
-use super::Tracker;
-use super::parse::Subject;
-use super::request::Outcome;
-use super::state::{CtState, Direction};
+use super::state::Direction;
 use crate::packet::Packet;
 
 /// What was counted of a connection: the opener's direction, and the other.
@@ -73,22 +70,10 @@ pub(super) fn octets(packet: &Packet<'_>) -> u64 {
     packet.at.end.saturating_sub(packet.at.l3).into()
 }
 
-impl Tracker {
-    /// Counts a packet that was judged, if its connection is kept.
-    #[cold]
-    pub(super) fn account(&mut self, subject: &Subject, outcome: &Outcome, octets: u64) {
-        let wrong = outcome.drop.is_some() || outcome.state.contains(CtState::INVALID);
-        let Subject::Flow { tuple, .. } = subject else { return };
-        if !wrong && let Some((at, direction)) = self.holder(tuple) {
-            self.accounts.add(at, direction, octets);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conntrack::{Config, Request};
+    use crate::conntrack::{Config, Outcome, Request, Tracker};
     use crate::craft::Frame;
     use std::net::IpAddr;
     use wire::tcp::Flags;

@@ -321,6 +321,18 @@ impl Tracker {
     }
 }
 
+impl Tracker {
+    /// Counts a packet that was judged, if its connection is kept.
+    #[cold]
+    pub(super) fn account(&mut self, subject: &Subject, outcome: &Outcome, octets: u64) {
+        let wrong = outcome.drop.is_some() || outcome.state.contains(CtState::INVALID);
+        let Subject::Flow { tuple, .. } = subject else { return };
+        if !wrong && let Some((at, direction)) = self.holder(tuple) {
+            self.accounts.add(at, direction, octets);
+        }
+    }
+}
+
 impl Sight {
     /// Reads packets, of which the first is the `first`-th, and asks for their buckets.
     #[inline(never)]
