@@ -146,7 +146,9 @@ impl Bed {
             held: self.publisher.start(n),
             services: {
                 let mut services = Services::default();
-                services.track(control::program::tables::tracker(CONNECTIONS));
+                services.track(control::program::tables::tracker(
+                    control::program::tables::Tracking::of(CONNECTIONS),
+                ));
                 services.soft();
                 if let Some(elements) = services.elements() {
                     // A switch has taken them already.

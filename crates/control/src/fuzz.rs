@@ -31,7 +31,7 @@ pub fn config(data: &[u8]) {
     };
     match Config::of(file, Options::default()) {
         Ok(config) => {
-            assert!((1..=256).contains(&config.workers) && config.connections > 0);
+            assert!((1..=256).contains(&config.workers) && config.tracking.connections > 0);
             assert!(config.watchdog.is_none_or(|bound| bound.as_secs() >= 5));
             if let Ok(ports) = Ports::plan(&config) {
                 assert!(ports.names().len() >= config.ports.len());
@@ -111,6 +111,10 @@ impl Gives for Asked {
     fn changes(&mut self, out: &mut dyn Write) -> std::io::Result<()> {
         out.write_all(b"changes")
     }
+    fn services(&mut self, out: &mut dyn Write) -> std::io::Result<()> {
+        assert!(self.stopped, "services are asked behind the stop");
+        out.write_all(b"{\"services\":[]}\n")
+    }
     fn stop(&mut self) -> std::io::Result<()> {
         assert!(!self.stopped, "packets stop once");
         self.stopped = true;
@@ -134,12 +138,13 @@ pub fn take_over(data: &[u8]) {
     }
     let switch = small();
     let mut running =
-        Running::of(BufReader::new(Peer(Cursor::new(rest))), u64::from(side % 4 == 0) * 2);
+        Running::of(BufReader::new(Peer(Cursor::new(rest))), u64::from(side % 4 == 0) * 4);
     let agent = running.agent(|id| tables::agent(switch, Some(id)));
     let went = agent
         .map(|_| ())
         .and_then(|()| running.connections(switch))
-        .and_then(|()| running.stop(switch).map(|_| ()));
+        .and_then(|()| running.stop(switch).map(|_| ()))
+        .and_then(|()| running.services(switch));
     if let Err(failure) = went {
         assert!(failure.text().starts_with("--take-over"));
     }

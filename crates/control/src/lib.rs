@@ -15,6 +15,7 @@
 //! | [`role`], [`doors`] | who may ask what there: a socket for each role |
 //! | [`verbs`] | what can be asked there, a file each |
 //! | [`reload`] | another configuration: planned, applied, taken back |
+//! | `health` | checks of balancers' backends |
 //! | `metrics` | counters for Prometheus, a file for each part of the switch |
 //! | [`page`] | the web page, and what it asks |
 //! | [`takeover`] | one process goes on where another one is |
@@ -44,6 +45,7 @@ pub mod failure;
 #[doc(hidden)]
 pub mod fuzz;
 mod guard;
+mod health;
 pub mod image;
 pub mod logging;
 mod metrics;

@@ -7,6 +7,7 @@ use crate::controller::{Begun, Controllers};
 use crate::dial::default_path;
 use crate::doors::{self, Doors, Groups, Opened, Servers};
 use crate::failure::Failure;
+use crate::health::Health;
 use crate::image::State;
 use crate::normal::learning::Learning;
 use crate::ports::{Opened as OpenedPorts, Opening, Ports};
@@ -114,6 +115,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
         (Some(state), Some(interval)) => Some(state.write_every(&switch, interval)?),
         _ => None,
     };
+    let health = Health::start(&bridges)?;
     let status = format!("ready ports {} listening {}", words(&described), words(&listeners));
     logging::say(&format!("millrace: {status}"));
     supervisor::ready(&status);
@@ -134,7 +136,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
     if !handover.is_ending() {
         supervisor::stopping();
     }
-    drop((server, metrics, page));
+    drop((server, metrics, page, health));
     // Whoever has taken over writes the file from now on.
     drop(writing);
     let handed_over = handover.is_ending();
@@ -217,13 +219,14 @@ pub fn run_empty<T>(
     listening.extend(page.iter().map(|page| format!("http:{}", page.address())));
     let paths = server.iter().flat_map(Servers::paths);
     listening.extend(paths.map(|path| format!("ctl:{}", path.display())));
+    let health = Health::start(&bridges)?;
     let status = format!("ready listening {}", words(&listening));
     logging::say(&format!("millrace: {status}"));
     supervisor::ready(&status);
     signals.wait();
     tracing::info!("stopping");
     supervisor::stopping();
-    drop((server, metrics, page));
+    drop((server, metrics, page, health));
     drop(began);
     bridges.stop();
     signals.ended();
@@ -329,6 +332,7 @@ impl Starting<'_> {
         switch.sync();
         running.connections(switch)?;
         let paused = running.stop(switch)?;
+        running.services(switch)?;
         let sockets = opened.receive_by(self.ports, running.sockets()?);
         tracing::debug!(sockets, "received by from here on");
         let described = self.ports.add(switch, opened)?;

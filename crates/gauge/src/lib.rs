@@ -20,7 +20,8 @@
 //! | [`bench`], [`settings`] | one switch on the bench: preparing it, repeating what was disturbed; what can be chosen |
 //! | [`judge`], [`run`] | what a capture says; what a run is |
 //! | [`session`] | calibration, the modules in their order, the end |
-//! | [`report`] | results, thresholds, the table |
+//! | [`report`], [`verdict`] | results, thresholds, the table; what a module comes to |
+//! | [`advice`] | what a calibration says of this machine |
 //! | [`stored`] | a report read back from its file |
 //! | [`page`], [`plot`] | reports as a page of plots and tables |
 //! | [`compare`], [`junit`] | two reports side by side; one for whoever guards a release |
@@ -35,6 +36,7 @@
 //! Checked by: `tests/`, against millrace's own switch as it is (not accused) and behind a shim that
 //! answers barriers early, drops, and miscounts (each found by its module).
 
+pub mod advice;
 pub mod arrivals;
 pub mod bench;
 pub mod calibrate;
@@ -53,6 +55,7 @@ pub mod latency;
 pub mod lua;
 pub mod metrics;
 pub mod module;
+mod pace;
 pub mod page;
 pub mod plot;
 pub mod probe;
@@ -65,6 +68,7 @@ pub mod snmp;
 pub mod stored;
 mod stream;
 pub mod traffic;
+pub mod verdict;
 
 pub use arrivals::Arrivals;
 pub use bench::Bench;

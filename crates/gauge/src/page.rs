@@ -16,6 +16,7 @@ use crate::module::{MODULES, Over};
 use crate::plot::{Axis, Line, Plot, escape};
 use crate::run::WIRE;
 use crate::stored::{Run, Stored};
+use crate::verdict::Word;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -71,6 +72,7 @@ fn head(out: &mut String, name: &str, report: &Stored, several: bool) {
             report.broken_thresholds.len()
         ),
     );
+    index(out, report, several);
     for broken in &report.broken_thresholds {
         put(out, format_args!("<p class=\"bad\">Threshold: {}</p>", escape(broken)));
     }
@@ -110,6 +112,39 @@ fn head(out: &mut String, name: &str, report: &Stored, several: bool) {
     );
 }
 
+/// What each module comes to, with a link to it; then when, where and how all was taken.
+fn index(out: &mut String, report: &Stored, several: bool) {
+    out.push_str("<table><tr><th>module</th><th>verdict</th><th></th></tr>\n");
+    for module in &report.modules {
+        let Some(verdict) = module.verdict else { continue };
+        let class = match verdict {
+            Word::Good => "good",
+            Word::NotAsked => "note",
+            Word::Wanting | Word::Disturbed | Word::Broken => "bad",
+        };
+        let name = escape(&module.module);
+        // With several reports, sections are shared: a link means the same in each.
+        put(
+            out,
+            format_args!(
+                "<tr><td><a href=\"#{name}\">{name}</a></td><td class=\"{class}\">{}</td><td>{}</td></tr>",
+                verdict.text(),
+                escape(&module.says)
+            ),
+        );
+    }
+    out.push_str("</table>\n");
+    if !report.taken_at.is_empty() {
+        let by = escape(&report.command.join(" "));
+        let at = escape(&report.taken_at);
+        put(out, format_args!("<p class=\"note\">Taken {at} by <code>{by}</code></p>"));
+    }
+    let level = if several { "note" } else { "" };
+    for text in &report.advice {
+        put(out, format_args!("<p class=\"{level}\">{}</p>", escape(text)));
+    }
+}
+
 fn micros(ns: u64) -> String {
     format!("{:.1}", ns as f64 / 1000.0)
 }
@@ -131,7 +166,15 @@ fn runs_of<'a>(
 }
 
 fn section(out: &mut String, module: &str, reports: &[(&str, &Stored)]) {
-    put(out, format_args!("<h2>{}</h2>", escape(module)));
+    let name = escape(module);
+    put(out, format_args!("<h2 id=\"{name}\">{name}</h2>"));
+    for (who, report) in reports {
+        let who = if reports.len() > 1 { format!("{who}: ") } else { String::new() };
+        for found in report.modules.iter().filter(|m| m.module == module && !m.says.is_empty()) {
+            let word = found.verdict.map_or("", Word::text);
+            put(out, format_args!("<p>{}</p>", escape(&format!("{who}{word}: {}", found.says))));
+        }
+    }
     if let Some(known) = MODULES.iter().find(|m| m.name == module) {
         put(out, format_args!("<p>Asks: {}.</p>", escape(known.about)));
     }
@@ -422,7 +465,14 @@ mod tests {
             assert!(page.contains(what), "{what}");
         }
         assert_eq!(page.matches("<svg").count(), 5);
-        assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href="));
+        assert!(!page.contains("<script") && !page.contains("src="));
+        // Links lead to sections of the page, of which there is one for each module.
+        let links = page.matches("href=").count();
+        assert_eq!((links, page.matches("href=\"#").count()), (2, 2));
+        assert!(page.contains("<h2 id=\"insertion\">"));
+        assert!(
+            page.contains("Taken 2026-11-29T02:30:25Z by <code>millrace gauge --at-most &lt;1&gt;")
+        );
         assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
     }
 

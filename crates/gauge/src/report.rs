@@ -9,6 +9,7 @@ use crate::figures::{percentiles, short};
 use crate::module::MODULES;
 use crate::run::{Floor, Run, WIRE, percent};
 use crate::settings::Settings;
+use crate::verdict::{self, Word};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -17,7 +18,7 @@ use std::str::FromStr;
 pub const SCHEMA: &str = "millrace-gauge/1";
 
 /// What a later version has added to the form, counted; a reader of an earlier one passes over it.
-pub const REVISION: u32 = 2;
+pub const REVISION: u32 = 3;
 
 /// A session: one switch, several modules.
 #[derive(Clone, Debug, Serialize)]
@@ -28,6 +29,10 @@ pub struct Report {
     pub revision: u32,
     /// millrace's version.
     pub version: &'static str,
+    /// When it began, in UTC: 2026-11-29T02:30:25Z.
+    pub taken_at: String,
+    /// The command that took it, word by word.
+    pub command: Vec<String>,
     /// Where it ran.
     pub machine: Machine,
     /// What was measured.
@@ -36,6 +41,8 @@ pub struct Report {
     pub settings: Settings,
     /// What the instrument itself costs.
     pub calibration: Calibration,
+    /// What that says of this machine, and what to do about it.
+    pub advice: Vec<String>,
     /// What each module found, in the order in which they ran.
     pub modules: Vec<ModuleReport>,
     /// Thresholds that are broken, a sentence each.
@@ -81,21 +88,38 @@ pub enum Verdict {
     Wanting,
     /// The switch failed: 3.
     SwitchFailed,
-    /// A run or the calibration stayed disturbed, or our own side failed; nothing accuses the switch: 4.
-    Undecided,
+    /// A run or the calibration stayed disturbed; nothing accuses the switch: 4.
+    Disturbed,
     /// A signal ended it: 5.
     Interrupted,
+    /// A port or file of ours failed, or the wires are not as we were told: 6.
+    NotMeasured,
 }
 
 impl Verdict {
+    /// In a sentence.
+    pub fn text(self) -> &'static str {
+        match self {
+            Verdict::Good => "GOOD: nothing was found",
+            Verdict::Wanting => "WANTING: the switch did something wrong, or a threshold is broken",
+            Verdict::SwitchFailed => "FAILED: the switch was not reached, or stopped answering",
+            Verdict::Disturbed => {
+                "DISTURBED: some runs say nothing, since this machine or its ports were disturbed"
+            }
+            Verdict::Interrupted => "INTERRUPTED: what was measured until then stands",
+            Verdict::NotMeasured => "NOT MEASURED: a port or file of ours failed",
+        }
+    }
+
     /// The exit status.
     pub fn status(self) -> u8 {
         match self {
             Verdict::Good => 0,
             Verdict::Wanting => 1,
             Verdict::SwitchFailed => 3,
-            Verdict::Undecided => 4,
+            Verdict::Disturbed => 4,
             Verdict::Interrupted => 5,
+            Verdict::NotMeasured => 6,
         }
     }
 }
@@ -149,6 +173,10 @@ pub struct SwitchUnderTest {
 pub struct ModuleReport {
     /// Its name.
     pub module: String,
+    /// What it comes to, in a word.
+    pub verdict: Word,
+    /// The same in a sentence.
+    pub says: String,
     /// Why it was not asked, or could not be asked to its end.
     pub skipped: Option<String>,
     /// What broke it, where that was the switch's or our own failing.
@@ -224,6 +252,12 @@ impl Report {
     pub fn judge(&mut self, thresholds: &[Threshold]) {
         self.broken_thresholds = thresholds.iter().flat_map(|t| self.against(t)).collect();
         self.good = self.verdict() == Verdict::Good;
+        for module in &mut self.modules {
+            let of = format!("{}.", module.module);
+            let broken = self.broken_thresholds.iter().map(String::as_str);
+            let broken: Vec<&str> = broken.filter(|text| text.starts_with(&of)).collect();
+            (module.verdict, module.says) = verdict::of(module, &broken);
+        }
     }
 
     /// What it comes to.
@@ -237,8 +271,9 @@ impl Report {
             How::SwitchFailed => Verdict::SwitchFailed,
             _ if runs().any(|r| !r.findings.is_empty()) => Verdict::Wanting,
             How::Complete if !self.broken_thresholds.is_empty() => Verdict::Wanting,
-            How::NotMeasured => Verdict::Undecided,
-            How::Complete if broke || disturbed => Verdict::Undecided,
+            How::NotMeasured => Verdict::NotMeasured,
+            How::Complete if broke => Verdict::NotMeasured,
+            How::Complete if disturbed => Verdict::Disturbed,
             How::Complete => Verdict::Good,
         }
     }
@@ -268,15 +303,31 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = &self.switch;
+        if !self.taken_at.is_empty() {
+            let Machine { cpu, cpus, kernel } = &self.machine;
+            let by = format!("millrace {}", self.version);
+            writeln!(
+                f,
+                "taken {} on {cpu}, {cpus} processors, Linux {kernel}, by {by}",
+                self.taken_at
+            )?;
+        }
+        if !self.command.is_empty() {
+            writeln!(f, "by    {}", self.command.join(" "))?;
+        }
         let maker = format!("{} {} {}", s.manufacturer, s.hardware, s.software);
         let maker = maker.split_whitespace().collect::<Vec<_>>().join(" ");
         writeln!(f, "switch {} at {}, {}: {maker}", s.datapath_id, s.peer, s.openflow)?;
         write!(f, "{}", self.calibration)?;
-        for module in &self.modules {
-            writeln!(f, "\n{}", module.module)?;
-            if let Some(reason) = &module.skipped {
-                writeln!(f, "  skipped: {reason}")?;
-            }
+        for text in &self.advice {
+            writeln!(f, "       {text}")?;
+        }
+        writeln!(f, "\nverdict {}", self.verdict().text())?;
+        for ModuleReport { module, verdict, says, .. } in &self.modules {
+            writeln!(f, "  {module:<16} {:<10} {says}", verdict.text())?;
+        }
+        for module in self.modules.iter().filter(|module| !module.runs.is_empty()) {
+            writeln!(f, "\n{}\n  {}: {}", module.module, module.verdict.text(), module.says)?;
             if let Some(reason) = &module.broke {
                 writeln!(f, "  BROKEN OFF: {reason}")?;
             }

@@ -1,12 +1,15 @@
 //! A session: one switch is calibrated for, asked by the modules in their order, and left as it was.
 
+use crate::advice::{self, advice};
 use crate::bench::Bench;
 use crate::calibrate;
+use crate::clock;
 use crate::control::{Control, Peer};
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::lua::Script;
 use crate::module::Module;
+use crate::pace::Pace;
 use crate::report::{Ended, How, Machine, ModuleReport, REVISION, Report, SCHEMA, SwitchUnderTest};
 use crate::run::{Finding, Run};
 use crate::settings::Settings;
@@ -36,6 +39,8 @@ pub fn gauge(
         schema: SCHEMA,
         revision: REVISION,
         version: env!("CARGO_PKG_VERSION"),
+        taken_at: clock::utc(),
+        command: Vec::new(),
         machine: Machine::this(),
         switch: SwitchUnderTest {
             peer: peer.to_string(),
@@ -44,6 +49,7 @@ pub fn gauge(
         },
         settings: settings.clone(),
         calibration: calibrate::Calibration::default(),
+        advice: Vec::new(),
         modules: Vec::new(),
         broken_thresholds: Vec::new(),
         ended: Ended::default(),
@@ -94,6 +100,8 @@ fn session(
 ) -> Result<(), Error> {
     progress("calibration");
     report.calibration = calibrate::run(pair, &settings)?;
+    report.advice = advice(&report.calibration, advice::Machine::now());
+    report.advice.iter().for_each(|text| progress(text));
     progress(&format!("control channel: {peer}"));
     let control = Control::open(peer, versions)?;
     let d = control.description();
@@ -142,14 +150,15 @@ fn ask_all(
     report: &mut Report,
 ) -> Result<(), Error> {
     let (mut broken, mut failed) = (0, None);
+    let names = modules.iter().map(|module| module.name);
+    let names = names.chain(scripts.iter().map(|script| script.name.as_str()));
+    let mut pace = Pace::new(names.collect(), repetitions);
     for repetition in 0..repetitions {
         for at in 0..modules.len() + scripts.len() {
             bench.done.clear();
+            progress(&pace.begin());
             let runs = match modules.get(at) {
-                Some(module) => {
-                    progress(module.name);
-                    bench.control.clear().and_then(|()| (module.run)(bench, progress))
-                }
+                Some(module) => bench.control.clear().and_then(|()| (module.run)(bench, progress)),
                 None => scripts[at - modules.len()].run(bench, progress),
             };
             let there = &mut report.modules[at];

@@ -9,6 +9,7 @@
 use crate::latency::Summary;
 use crate::report::{Ended, SCHEMA};
 use crate::run::{Floor, WIRE};
+use crate::verdict::Word;
 use serde::Deserialize;
 
 /// [`report::Report`](crate::report::Report), read back.
@@ -18,6 +19,12 @@ pub struct Stored {
     pub schema: String,
     /// millrace's version.
     pub version: String,
+    /// When it began.
+    #[serde(default)]
+    pub taken_at: String,
+    /// The command that took it.
+    #[serde(default)]
+    pub command: Vec<String>,
     /// Where it ran.
     pub machine: Machine,
     /// What was measured.
@@ -26,6 +33,9 @@ pub struct Stored {
     pub settings: Settings,
     /// What the instrument itself costs.
     pub calibration: Calibration,
+    /// What that says of the machine.
+    #[serde(default)]
+    pub advice: Vec<String>,
     /// What each module found.
     pub modules: Vec<Module>,
     /// Thresholds that are broken.
@@ -111,6 +121,12 @@ pub struct Calibration {
 pub struct Module {
     /// Its name.
     pub module: String,
+    /// What it comes to; unknown of a report of an earlier version.
+    #[serde(default)]
+    pub verdict: Option<Word>,
+    /// The same in a sentence.
+    #[serde(default)]
+    pub says: String,
     /// Why it was not asked, if it was not.
     #[serde(default)]
     pub skipped: Option<String>,
@@ -282,6 +298,8 @@ pub(crate) mod tests {
             schema: SCHEMA,
             revision: report::REVISION,
             version: "0.0.0",
+            taken_at: "2026-11-29T02:30:25Z".into(),
+            command: vec!["millrace".into(), "gauge".into(), "--at-most <1>".into()],
             machine: report::Machine::default(),
             switch: SwitchUnderTest { software: software.into(), ..Default::default() },
             settings: Settings::default(),
@@ -300,6 +318,7 @@ pub(crate) mod tests {
                 attempts: 1,
                 disturbed: Vec::new(),
             },
+            advice: vec!["quiet & good".into()],
             modules: vec![
                 ModuleReport {
                     module: "forwarding".into(),

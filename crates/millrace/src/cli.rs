@@ -1,19 +1,23 @@
 //! The command line.
 
 mod config;
+mod conntrack;
 mod events;
 mod flows;
 mod observe;
 mod save;
+mod service;
 mod to;
 mod top;
 mod upgrade;
 
 pub(crate) use config::{ConfigCommand, ConfigOptions};
+pub(crate) use conntrack::{Chosen, ConntrackCommand, ConntrackOptions, CountBy};
 pub(crate) use events::EventsOptions;
 pub(crate) use flows::{FlowOrder, FlowsOptions, GroupsOptions, MetersOptions};
 pub(crate) use observe::ObserveOptions;
 pub(crate) use save::SaveOptions;
+pub(crate) use service::{ServiceCommand, ServiceOptions};
 pub(crate) use to::To;
 pub(crate) use top::TopOptions;
 pub(crate) use upgrade::UpgradeOptions;
@@ -388,94 +392,6 @@ pub(crate) struct StationsOptions {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) to: To,
-}
-
-/// `millrace conntrack`.
-#[derive(Args, Debug)]
-pub(crate) struct ConntrackOptions {
-    /// What to do; without it, show
-    #[command(subcommand)]
-    pub(crate) command: Option<ConntrackCommand>,
-    /// One JSON object on standard output
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) to: To,
-}
-
-/// What to do with connections.
-#[derive(Subcommand, Debug)]
-pub(crate) enum ConntrackCommand {
-    /// Show connections, and what has happened
-    Show {
-        /// Of this zone
-        #[arg(long, value_name = "ZONE")]
-        zone: Option<u16>,
-        /// So many at most [default: 1000]
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
-    },
-    /// Forget them
-    Flush {
-        /// Of this zone
-        #[arg(long, value_name = "ZONE")]
-        zone: Option<u16>,
-    },
-    /// Write an image of all to a file, while packets go on
-    Export {
-        /// The file; one that is there is replaced
-        file: PathBuf,
-    },
-    /// Take over the connections of an image, but for those that the switch knows
-    Import {
-        /// The file, which the switch must be able to read
-        file: PathBuf,
-    },
-}
-
-/// `millrace service`.
-#[derive(Args, Debug)]
-pub(crate) struct ServiceOptions {
-    /// What to do; without it, show
-    #[command(subcommand)]
-    pub(crate) command: Option<ServiceCommand>,
-    /// One JSON object on standard output
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) to: To,
-}
-
-/// What to do with services.
-#[derive(Subcommand, Debug)]
-pub(crate) enum ServiceCommand {
-    /// Show the services that are there, and what they have counted
-    Show,
-    /// Show what there is to add, with its settings
-    Kinds,
-    /// Add a service, for flows to name in softflow(NAME,ARG)
-    Add {
-        /// Its name: letters, digits, '_', '-' and '.'
-        name: String,
-        /// Its kind: see kinds
-        kind: String,
-        /// Its settings
-        #[arg(value_name = "KEY=VALUE")]
-        settings: Vec<String>,
-    },
-    /// Set what can be set while a service runs: a balancer's backends= and health=NAME:up|draining|down,...
-    Set {
-        /// Its name
-        name: String,
-        /// What is to be set
-        #[arg(value_name = "KEY=VALUE", required = true)]
-        settings: Vec<String>,
-    },
-    /// Take a service away; packets that flows hand to it are dropped from then on
-    Remove {
-        /// Its name
-        name: String,
-    },
 }
 
 /// Which way frames go.

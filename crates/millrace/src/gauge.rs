@@ -3,9 +3,10 @@
 //! In: how to reach the switch, and two ports wired to it. Out: a table, or with `--json` one object;
 //! progress on standard error; on demand a page of plots and JUnit XML. `gauge page` and `gauge compare`
 //! make theirs from the reports in files. Exit status of `gauge run`: 0 good, 1 found wanting, 2 usage, 3 the switch
-//! failed, 4 undecided, 5 interrupted ([`Verdict`]). Whatever ends a session, the report is written first.
+//! failed, 4 disturbed, 5 interrupted, 6 not measured ([`Verdict`]). Whatever ends a session, the report is written first.
 
 use crate::cli::{GaugeCalibrateOptions, GaugeCommand, GaugeRunOptions};
+use ::gauge::advice::{Machine, advice};
 use ::gauge::compare::compare;
 use ::gauge::describe;
 use ::gauge::junit::junit;
@@ -133,6 +134,7 @@ fn measure(options: GaugeRunOptions) -> Result<(), Failure> {
     let mut report =
         ::gauge::gauge(&peer, &versions, ports, pair, settings, &modules, &mut progress);
     report.judge(&thresholds);
+    report.command = std::env::args().collect();
     // All that was asked for is written, as far as that goes; the first that cannot be is told at the end.
     let mut unwritten = None;
     let mut keep = |done: Result<(), Failure>| {
@@ -164,12 +166,13 @@ fn measure(options: GaugeRunOptions) -> Result<(), Failure> {
     let why = match verdict {
         Verdict::Good => match unwritten {
             None => return Ok(()),
-            Some(text) => return Err(Failure::Status(Verdict::Undecided.status(), text)),
+            Some(text) => return Err(Failure::Status(Verdict::NotMeasured.status(), text)),
         },
         Verdict::Wanting => "the switch was found wanting; see the report".to_string(),
         Verdict::SwitchFailed => format!("the switch failed: {}", report.ended.why),
-        Verdict::Undecided if !report.ended.why.is_empty() => report.ended.why.clone(),
-        Verdict::Undecided => {
+        Verdict::NotMeasured if !report.ended.why.is_empty() => report.ended.why.clone(),
+        Verdict::NotMeasured => "a module broke off; see the report".to_string(),
+        Verdict::Disturbed => {
             "a run or the calibration stayed disturbed; see the report".to_string()
         }
         Verdict::Interrupted => {
@@ -206,13 +209,16 @@ fn calibrate(options: &GaugeCalibrateOptions) -> Result<(), Failure> {
         println!("{}", serde_json::to_string(&done).map_err(Failure::bad)?);
     } else {
         print!("{done}");
+        for text in advice(&done, Machine::now()) {
+            println!("       {text}");
+        }
     }
     if done.data_lost == 0 && done.disturbed.is_empty() {
         return Ok(());
     }
     if done.data_lost == 0 {
         let text = format!("the calibration was disturbed: {}", done.disturbed.join("; "));
-        return Err(Failure::Status(Verdict::Undecided.status(), text));
+        return Err(Failure::Status(Verdict::Disturbed.status(), text));
     }
     Err(Failure::Bad("probes were lost without a switch between: the rate is too high".into()))
 }

@@ -6,13 +6,29 @@ use crate::show::show;
 use control::client::ask;
 use control::failure::Failure;
 use control::program::services::refuse_open_secret;
+use control::verbs::backends::Backends;
 use control::verbs::service::{Service, writes};
 use service::catalogue;
 use std::fmt::Write as _;
 
 /// `millrace service`.
 pub(crate) fn service(options: ServiceOptions) -> Result<(), Failure> {
+    let backends =
+        |question: Backends| show::<Backends>(ask(options.to.whom(), &question)?, options.json);
     let question = match options.command {
+        Some(ServiceCommand::Backends { name }) => {
+            return backends(Backends { service: name, ..Backends::default() });
+        }
+        Some(ServiceCommand::Drain { name, backend, deadline }) => {
+            let deadline_ms =
+                deadline.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+            let (service, drain) = (Some(name), Some(backend));
+            return backends(Backends { service, drain, deadline_ms, undrain: None });
+        }
+        Some(ServiceCommand::Undrain { name, backend }) => {
+            let (service, undrain) = (Some(name), Some(backend));
+            return backends(Backends { service, undrain, ..Backends::default() });
+        }
         Some(ServiceCommand::Kinds) => {
             print!("{}", kinds());
             return Ok(());

@@ -133,7 +133,7 @@ fn answer(stream: &mut BufReader<UnixStream>) -> usize {
 #[test]
 fn one_that_goes_away_at_any_step_before_the_last_is_as_if_it_had_not_come() {
     let bed = Bed::start();
-    let steps = ["entries", "connections", "changes", "stop", "changes"];
+    let steps = ["entries", "connections", "changes", "stop", "services", "changes"];
     for count in 0..=steps.len() {
         // The one before may not have been noticed to have gone.
         let deadline = Instant::now() + PATIENCE;
@@ -143,7 +143,7 @@ fn one_that_goes_away_at_any_step_before_the_last_is_as_if_it_had_not_come() {
             let mut stream = BufReader::new(stream);
             let mut line = String::new();
             stream.read_line(&mut line).unwrap();
-            if line.contains("\"take_over\":3") {
+            if line.contains("\"take_over\":4") {
                 break stream;
             }
             assert!(line.contains("already") && Instant::now() < deadline, "{line}");
@@ -192,6 +192,55 @@ fn actions_that_only_1_0_has_are_taken_over() {
     let Bed { dir, old } = bed;
     assert_eq!(old.ended(), Some(0));
     assert_eq!(packets.map(told), before);
+    drop((new, dir));
+}
+
+/// A drain goes on with the time that it has left, and a backend that failed its checks stays out.
+#[test]
+fn drains_and_checks_of_backends_are_taken_over() {
+    // Nobody listens there: the one check of this test's time fails.
+    let service = "lb balancer backends=a,b,127.0.0.1 hosts=a=127.0.0.2,b=127.0.0.3 check=tcp check_port=9 \
+                   check_interval=1h all_down=refuse";
+    let service = service.replace("1h", "3600s");
+    let bed = Bed::with("in_port=1,actions=output:2\n", &["--service", &service]);
+    let (ctl, listen) = (bed.file("ctl"), format!("punix:{}", bed.file("of")));
+    let backends = || -> Vec<serde_json::Value> {
+        let told = millrace(&["service", "backends", "lb", "--json", "--ctl", &ctl]);
+        let told: serde_json::Value = serde_json::from_slice(&told.stdout).expect("it answers");
+        told["services"][0]["backends"].as_array().unwrap().clone()
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while backends().iter().any(|one| one["answers"] != false) {
+        assert!(Instant::now() < deadline, "all are asked: {:?}", backends());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let drained = millrace(&["service", "drain", "lb", "a", "--deadline", "1h", "--ctl", &ctl]);
+    assert!(drained.status.success());
+    let new = Running::start(&[
+        "run",
+        "--take-over",
+        &ctl,
+        "--ctl",
+        &ctl,
+        "--port",
+        "memory:a",
+        "--port",
+        "memory:b",
+        "--listen",
+        &listen,
+        "--service",
+        &service,
+    ]);
+    let Bed { dir, old } = bed;
+    assert_eq!(old.ended(), Some(0));
+    let after = backends();
+    assert_eq!((&after[0]["set"], &after[1]["set"]), (&"draining".into(), &"up".into()));
+    let left = after[0]["drain_seconds"].as_f64().unwrap();
+    assert!((3000.0..=3600.0).contains(&left), "{left}");
+    for one in &after {
+        assert_eq!((&one["answers"], &one["error"]), (&false.into(), &"connection refused".into()));
+        assert!(one["failures"].as_u64() >= Some(1) && one["state"] == "down", "{one}");
+    }
     drop((new, dir));
 }
 

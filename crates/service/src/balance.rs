@@ -16,15 +16,21 @@
 //!
 //! Checked by: the tests below.
 
+mod backends;
+pub mod check;
 mod elements;
 mod flow;
+mod kept;
 pub(crate) mod settings;
 
 use crate::hash::fold;
+use crate::packet::Packet;
 use std::fmt;
 use std::sync::Arc;
 
-pub use elements::{Backends, Clash, Eight, Member, Spread};
+pub use crate::kept::Given;
+pub use backends::{AllDown, Backends, Clash, Member, Status, Unknown};
+pub use elements::{Eight, Spread};
 
 /// Backends' states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,6 +140,8 @@ struct Known {
     weight: u32,
     health: Health,
     flows: u64,
+    packets: u64,
+    octets: u64,
     /// How many names have had this place before.
     holder: u16,
 }
@@ -165,9 +173,14 @@ impl Memory {
         Memory { sets: sets.into_boxed_slice(), idle_timeout_s }
     }
 
+    #[inline]
+    fn set_of(&self, hash: u64) -> usize {
+        ((u128::from(hash.rotate_left(32)) * self.sets.len() as u128) >> 64) as usize
+    }
+
     /// The set of a flow, and whether an entry of it counts at that time.
     fn set(&mut self, now: u32, hash: u64) -> (&mut [Flow], impl Fn(&Flow) -> bool + Copy) {
-        let at = ((u128::from(hash.rotate_left(32)) * self.sets.len() as u128) >> 64) as usize;
+        let at = self.set_of(hash);
         let timeout = self.idle_timeout_s;
         let lives = move |flow: &Flow| flow.hash != 0 && now.saturating_sub(flow.seen) <= timeout;
         (self.sets.get_mut(at).map_or(&mut [], |set| &mut set[..]), lives)
@@ -179,14 +192,16 @@ impl Memory {
         set.iter_mut().find(|flow| flow.hash == hash && lives(flow))
     }
 
-    /// Remembers a flow that is not known; says whether another was forgotten to make room.
-    fn insert(&mut self, flow: Flow) -> bool {
+    /// Remembers a flow that is not known; says whether another was forgotten to make room, and the place that it has.
+    fn insert(&mut self, flow: Flow) -> (bool, Option<usize>) {
+        let first = self.set_of(flow.hash) * WAYS;
         let (set, lives) = self.set(flow.seen, flow.hash);
         let age = |flow: &Flow| if lives(flow) { flow.seen } else { 0 };
-        let Some(oldest) = set.iter_mut().min_by_key(|flow| age(flow)) else { return false };
+        let oldest = set.iter_mut().enumerate().min_by_key(|(_, flow)| age(flow));
+        let Some((way, oldest)) = oldest else { return (false, None) };
         let forgotten = lives(oldest);
         *oldest = flow;
-        forgotten
+        (forgotten, Some(first + way))
     }
 }
 
@@ -216,6 +231,8 @@ pub struct Balancer {
     backends: Vec<Known>,
     table: Arc<Maglev>,
     memory: Memory,
+    /// Of each place of `memory`.
+    ends: Vec<kept::Ends>,
     counters: Counters,
     /// The holder of places beyond the list, if they come (back).
     gone: u16,
@@ -225,10 +242,12 @@ impl Balancer {
     /// A balancer that remembers about `flows_max` flows (0: none), each for so long after its last
     /// packet.
     pub fn new(flows_max: usize, idle_timeout_s: u32) -> Balancer {
+        let memory = Memory::new(flows_max, idle_timeout_s);
         Balancer {
             backends: Vec::new(),
             table: Arc::new(Maglev::new(&[])),
-            memory: Memory::new(flows_max, idle_timeout_s),
+            ends: vec![[0; 5]; memory.sets.len() * WAYS],
+            memory,
             counters: Counters::default(),
             gone: 0,
         }
@@ -245,12 +264,15 @@ impl Balancer {
     /// balancers: quick.
     pub fn adopt(&mut self, backends: &[(u64, u32, Health)], table: Arc<Maglev>) {
         let known = |(n, (name, weight, health)): (usize, &(u64, u32, Health))| {
-            let (flows, holder) = match self.backends.get(n) {
-                Some(before) if before.name == *name => (before.flows, before.holder),
-                Some(before) => (0, before.holder.wrapping_add(1)),
-                None => (0, self.gone),
+            let (name, weight, health) = (*name, *weight, *health);
+            let holder = match self.backends.get(n) {
+                Some(before) if before.name == name => {
+                    return Known { weight, health, ..before.clone() };
+                }
+                Some(before) => before.holder.wrapping_add(1),
+                None => self.gone,
             };
-            Known { name: *name, weight: *weight, health: *health, flows, holder }
+            Known { name, weight, health, flows: 0, packets: 0, octets: 0, holder }
         };
         let new: Vec<_> = backends.iter().take(NOBODY.into()).enumerate().map(known).collect();
         // Places beyond the new end may come back: as others.
@@ -281,11 +303,31 @@ impl Balancer {
 
     /// Where a packet of a flow with this hash goes at second `now_s` of a monotonic clock.
     pub fn pick(&mut self, now_s: u32, hash: u64) -> Option<Backend> {
+        self.choose(now_s, hash, 0, || [0; 5])
+    }
+
+    /// The same, and the packet is counted; a new flow's ends are kept for those who look.
+    #[inline]
+    pub fn pick_for(&mut self, now_s: u32, hash: u64, packet: &Packet<'_>) -> Option<Backend> {
+        self.choose(now_s, hash, packet.frame.len() as u64, || kept::ends(packet))
+    }
+
+    #[inline(always)]
+    fn choose(
+        &mut self,
+        now_s: u32,
+        hash: u64,
+        octets: u64,
+        ends: impl FnOnce() -> kept::Ends,
+    ) -> Option<Backend> {
         let (now, hash) = not_zero(now_s, hash);
         if let Some(flow) = self.memory.find(now, hash) {
-            let known = self.backends.get(usize::from(flow.place));
-            let its = |known: &Known| known.health != Health::Down && known.holder == flow.holder;
-            if known.is_some_and(its) {
+            let known = self.backends.get_mut(usize::from(flow.place));
+            let its =
+                |known: &&mut Known| known.health != Health::Down && known.holder == flow.holder;
+            if let Some(known) = known.filter(its) {
+                known.packets += 1;
+                known.octets += octets;
                 flow.seen = now;
                 self.counters.kept += 1;
                 return Some(Backend(flow.place));
@@ -300,9 +342,15 @@ impl Balancer {
         let mut flow = Flow { hash, seen: now, place: backend.0, holder: 0 };
         if let Some(known) = self.backends.get_mut(usize::from(backend.0)) {
             known.flows += 1;
+            known.packets += 1;
+            known.octets += octets;
             flow.holder = known.holder;
         }
-        self.counters.forgotten += u64::from(self.memory.insert(flow));
+        let (forgotten, at) = self.memory.insert(flow);
+        if let Some(place) = at.and_then(|at| self.ends.get_mut(at)) {
+            *place = ends();
+        }
+        self.counters.forgotten += u64::from(forgotten);
         self.counters.assigned += 1;
         Some(backend)
     }

@@ -11,15 +11,16 @@
 //! error's text ([`without_secrets`] takes it out of what was given). Checked by: the tests below, which make an element of
 //! each kind.
 
+mod balancer;
 mod error;
 #[cfg(test)]
 mod tests;
 
-use crate::balance::settings::{clashing, members};
-use crate::balance::{Backends, Eight, Spread};
+use crate::balance::{Eight, Spread};
 use crate::conntrack;
 use crate::element::{Element, Writes};
 use crate::nat::Ports;
+use crate::neighbour::Neighbour;
 use crate::simple::{Counter, Firewall, MemoryWalker, Noop, PayloadMatch, RateLimiter, Translator};
 use crate::transcode::{Direction, Key, Mode, Transcoder};
 pub(crate) use error::names;
@@ -82,6 +83,12 @@ const fn file(name: &'static str, about: &'static str) -> Setting {
 const SECONDS: &str =
     "seconds without a packet after which a connection in this state is forgotten";
 
+const ACCOUNTING: Setting = setting(
+    "accounting",
+    Some("no"),
+    "whether packets and octets of each connection are counted; 32 octets of memory for each",
+);
+
 static KINDS: &[Kind] = &[
     Kind {
         name: "noop",
@@ -128,6 +135,7 @@ static KINDS: &[Kind] = &[
             setting("half_open", Some("half"), "of them, so many that nobody has answered"),
             setting("fragmented", Some("4096"), "datagrams in fragments at a time"),
             setting("check_checksums", Some("yes"), "whether transport checksums are checked"),
+            ACCOUNTING,
             setting("tcp_pick_up", Some("yes"), "whether TCP is taken up in its middle"),
             setting("tcp_liberal", Some("no"), "whether TCP's windows go unchecked"),
             setting("tcp_repeats", Some("3"), "repetitions after which tcp_repeating counts"),
@@ -167,6 +175,7 @@ static KINDS: &[Kind] = &[
             setting("ports", Some("1024-65535"), "FIRST-LAST; of an ICMP request, its identifier"),
             setting("connections", Some("65536"), "connections at most"),
             setting("check_checksums", Some("yes"), "whether transport checksums are checked"),
+            ACCOUNTING,
         ],
         writes: Writes::Ends,
     },
@@ -194,8 +203,55 @@ static KINDS: &[Kind] = &[
             setting("flows", Some("65536"), "flows remembered, about, by each instance; 0: none"),
             setting("idle", Some("300"), "seconds without a packet after which one is forgotten"),
             secret("key", Some("0"), "a number, secret if clients may be hostile; same on all"),
+            setting(
+                "hosts",
+                Some(""),
+                "where backends are: NAME=ADDRESS,...; a name that is an address needs none",
+            ),
+            setting("check", Some("none"), "how backends are checked: none, tcp, http or icmp"),
+            setting("check_port", Some("80"), "the port of tcp and http"),
+            setting("check_path", Some("/"), "what http gets"),
+            setting("check_host", Some(""), "http's Host; without it, address and port"),
+            setting("check_expect", Some("200-399"), "http's good statuses: N or FIRST-LAST"),
+            setting("check_interval", Some("2s"), "between checks of a backend: 500ms, 2s"),
+            setting("check_timeout", Some("1s"), "an answer that takes longer is none"),
+            setting("check_rise", Some("2"), "successes in a row that take a backend in"),
+            setting(
+                "check_fall",
+                Some("3"),
+                "failures in a row that take it out; the first check decides alone",
+            ),
+            setting(
+                "check_source",
+                Some(""),
+                "the address that checks come from; without it, the kernel chooses",
+            ),
+            setting(
+                "check_device",
+                Some(""),
+                "the interface that checks leave by; without it, routes decide",
+            ),
+            setting(
+                "all_down",
+                Some("keep"),
+                "when checks take all out: keep uses all as if unchecked, refuse none",
+            ),
         ],
         writes: Writes::Nothing,
+    },
+    Kind {
+        name: "neighbour",
+        about: "turns ARP requests and neighbour solicitations for addresses into their answers; sf_metadata is 1 for \
+                an answer, which is to go back by the port that it came by",
+        settings: &[
+            setting("addresses", None, "separated by commas: ADDRESS or FIRST-LAST, IPv4 or IPv6"),
+            setting(
+                "mac",
+                None,
+                "the address of the link layer that answers tell: 02:00:00:00:00:09",
+            ),
+        ],
+        writes: Writes::Anything,
     },
     Kind {
         name: "transcoder",
@@ -456,16 +512,14 @@ pub fn element(kind: &str, settings: &[(String, String)]) -> Result<Box<dyn Elem
             idle_timeout_s: given.seconds("idle")?,
         }),
         "balancer" => {
-            let members = members(kind.name, given.text("backends")?)?;
-            let backends = Backends::new(members)
-                .map_err(|clash| clashing(given.text("backends").unwrap_or_default(), &clash))?;
-            Box::new(Spread::new(
-                Arc::new(backends),
-                given.count("flows", FLOWS)?,
-                given.seconds("idle")?,
-                given.number("key", 0..=u64::MAX)?,
-            ))
+            let check = balancer::check(&given)?;
+            let backends = balancer::backends(&given, check.is_some())?;
+            let (flows, idle) = (given.count("flows", FLOWS)?, given.seconds("idle")?);
+            let key = given.number("key", 0..=u64::MAX)?;
+            let spread = Spread::new(Arc::new(backends), flows, idle, key);
+            Box::new(spread.checked_by(check))
         }
+        "neighbour" => Box::new(neighbour(&given)?),
         "transcoder" => Box::new(transcoder(&given)?),
         "wasm" => wasm(&given)?,
         // The test that makes one of each kind keeps the two lists the same.
@@ -631,6 +685,7 @@ fn firewall(given: &Given<'_>) -> Result<conntrack::Config, Error> {
     }
     config.fragmented_max = given.count("fragmented", 1..=1_000_000)?;
     config.check_checksums = given.yes("check_checksums")?;
+    config.accounting = given.yes("accounting")?;
     config.tcp.pick_up = given.yes("tcp_pick_up")?;
     config.tcp.liberal = given.yes("tcp_liberal")?;
     config.tcp.repeats_max = given.number("tcp_repeats", 1..=255)? as u8;
@@ -682,10 +737,39 @@ fn translator(given: &Given<'_>) -> Result<Translator, Error> {
     let mut config = conntrack::Config::new(connections, 0);
     config.translated_max = connections;
     config.check_checksums = given.yes("check_checksums")?;
+    config.accounting = given.yes("accounting")?;
     Translator::new(config, first, last, ports, out).map_err(|error| Error::Together {
         kind: given.kind.name,
         why: format!("addresses={text}: {error}"),
     })
+}
+
+fn neighbour(given: &Given<'_>) -> Result<Neighbour, Error> {
+    let owned =
+        given.one_of("addresses", "ADDRESS or FIRST-LAST, separated by commas", |text| {
+            let range = |word: &str| {
+                let (first, last) = word.split_once('-').unwrap_or((word, word));
+                let range: (IpAddr, IpAddr) = (first.parse().ok()?, last.parse().ok()?);
+                (range.0.is_ipv4() == range.1.is_ipv4() && range.0 <= range.1).then_some(range)
+            };
+            text.split(',').map(range).collect::<Option<Vec<_>>>()
+        })?;
+    let mac = given.one_of(
+        "mac",
+        "six octets of hex digits, 02:00:00:00:00:09, of one station",
+        |text| {
+            let octets: Vec<u8> = text
+                .split(':')
+                .map(|word| match word.len() {
+                    2 => u8::from_str_radix(word, 16).ok().filter(|_| !word.starts_with('+')),
+                    _ => None,
+                })
+                .collect::<Option<_>>()?;
+            // A group's is nobody's.
+            <[u8; 6]>::try_from(octets).ok().filter(|mac| mac[0] & 1 == 0)
+        },
+    )?;
+    Ok(Neighbour::new(owned, mac))
 }
 
 fn transcoder(given: &Given<'_>) -> Result<Transcoder, Error> {

@@ -54,6 +54,7 @@
 //! ones lie in large pages and are touched at the start, so that no packet waits for the system.
 //! Checked by: a model test (a list of connections), `fuzz::conntrack`, `fuzz::image`, `lab/conntrack`.
 
+mod account;
 pub mod alg;
 mod burst;
 mod config;
@@ -85,6 +86,8 @@ mod zones;
 use crate::nat;
 use crate::packet::{Hint, Packet};
 use crate::random::Random;
+pub use account::Account;
+use account::Accounts;
 pub use alg::Alg;
 pub use config::{Config, Timeouts};
 pub use fragment::Ticket;
@@ -113,6 +116,7 @@ pub struct Tracker {
     index: Index,
     records: Vec<Record>,
     rests: Vec<Rest>,
+    accounts: Accounts,
     extensions: Extensions,
     free: u32,
     live: usize,
@@ -149,6 +153,7 @@ impl Tracker {
             index: Index::new(connections_max + config.translated_max),
             records: crate::pages::with_capacity(connections_max),
             rests: crate::pages::with_capacity(connections_max),
+            accounts: Accounts::new(if config.accounting { connections_max } else { 0 }),
             extensions: Extensions::new(),
             free: NONE,
             live: 0,
@@ -254,7 +259,10 @@ impl Tracker {
             records: self.records.capacity() * size_of::<Record>()
                 + self.rests.capacity() * size_of::<Rest>(),
             index: self.index.bytes(),
-            other: self.extensions.bytes() + self.fragments.bytes() + self.mappings.bytes(),
+            other: self.extensions.bytes()
+                + self.fragments.bytes()
+                + self.mappings.bytes()
+                + self.accounts.bytes(),
         }
     }
 
@@ -321,6 +329,26 @@ impl Tracker {
                 record.flags().has(Flags::LIVE) && record.deadline > now
             })
             .map(move |at| self.show(at, now))
+    }
+
+    /// Connections whose time is not over, of so many places from this one on: for who guards the tracker by a lock and lets
+    /// go of it between slices. The place to go on from; none if these were the last.
+    pub fn page(
+        &self,
+        now_ns: u64,
+        from: usize,
+        places: usize,
+        see: &mut dyn FnMut(Connection),
+    ) -> Option<usize> {
+        let now = ticks(now_ns);
+        let end = self.records.len().min(from.saturating_add(places.max(1)));
+        for at in from.min(end)..end {
+            let record = &self.records[at];
+            if record.flags().has(Flags::LIVE) && record.deadline > now {
+                see(self.show(at as u32, now));
+            }
+        }
+        (end < self.records.len()).then_some(end)
     }
 
     /// Limits of zones.
@@ -436,6 +464,7 @@ impl Tracker {
             replied: record.flags().has(Flags::REPLIED),
             assured: record.flags().has(Flags::ASSURED),
             timeout: ((left + 500_000_000) / 1_000_000_000) as u32,
+            account: self.accounts.get(at),
         }
     }
 

@@ -20,7 +20,9 @@
 //! [promises](Element::writes) decides whether the packet is parsed again.
 
 use crate::catalogue::Error;
+use crate::conntrack::Selection;
 pub use crate::conntrack::{Apart, Ticket};
+pub use crate::kept::{Given, Kept};
 use crate::packet::{Carries, Packet};
 
 /// What a packet carries from service to service (SoftFlow figure 3).
@@ -113,6 +115,47 @@ pub trait Instance: Send {
     /// Gives up what waits no longer, if it is not done with packets.
     fn tend(&mut self, _now_ns: u64) {}
 
+    /// What it keeps of its packets, of so many places from this one on: for who guards it by a lock and lets go of it between
+    /// slices. The place to go on from; none if these were the last, as they are of one that keeps nothing.
+    fn page(
+        &self,
+        _now_ns: u64,
+        _from: usize,
+        _places: usize,
+        _see: &mut dyn FnMut(Kept),
+    ) -> Option<usize> {
+        None
+    }
+
+    /// Forgets connections that are chosen; how many there were.
+    fn forget(&mut self, _chosen: &Selection) -> usize {
+        0
+    }
+
+    /// Connections that it keeps, those of them that are half open, and the octets that they take.
+    fn size(&self) -> (usize, usize, usize) {
+        (0, 0, 0)
+    }
+
+    /// What the backends of a balancer were given.
+    fn given(&mut self) -> Vec<Given> {
+        Vec::new()
+    }
+
+    /// An image of what it keeps, for the process that goes on in this one's place; none of one that keeps nothing.
+    /// `taken_at` is in seconds since 1970. No packet comes any more.
+    fn export(&mut self, _now_ns: u64, _taken_at: u64) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Goes on with an image of another process: how many connections or flows it has taken.
+    ///
+    /// # Errors
+    /// If it is no image of such an instance.
+    fn import(&mut self, _now_ns: u64, _image: Vec<u8>) -> Result<usize, String> {
+        Err("a service of this kind keeps nothing".to_owned())
+    }
+
     /// Names, in stable words, and numbers.
     fn counters(&self) -> Vec<(&'static str, u64)>;
 
@@ -148,6 +191,11 @@ pub trait Element: Send + Sync {
         let (kind, allowed) = (self.name(), "nothing of it can");
         let running = |key: &String| Error::Running { kind, key: key.clone(), allowed };
         settings.first().map_or(Ok(()), |(key, _)| Err(running(key)))
+    }
+
+    /// Itself, for who knows its kind and wants more of it than elements have.
+    fn itself(&self) -> Option<&dyn std::any::Any> {
+        None
     }
 
     /// Settings whose values may have changed since it was made, with those that they have now.

@@ -10,6 +10,7 @@
 //! | [`nat`] | translation of their addresses and ports, by pools |
 //! | [`element`] | the interface: elements, instances, what a packet carries |
 //! | [`simple`] | counter, no-op, memory walker, rate limiter, payload match, SoftFlow's firewall |
+//! | [`neighbour`] | ARP and neighbour solicitations, answered |
 //! | [`balance`] | load balancing: Maglev with weights, affinity, draining; eight buckets |
 //! | [`transcode`] | AES on payloads: CBC with ciphertext stealing, GCM |
 //! | [`sandbox`] | WebAssembly modules as elements: what they are handed, what of their answers is taken |
@@ -35,11 +36,14 @@ pub mod element;
 #[doc(hidden)]
 pub mod fuzz;
 mod hash;
+mod kept;
 pub mod nat;
+pub mod neighbour;
 pub mod packet;
 mod pages;
 pub mod random;
 pub mod sandbox;
 mod simd;
 pub mod simple;
+mod tracked;
 pub mod transcode;

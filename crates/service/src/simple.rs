@@ -7,10 +7,11 @@
 //!
 //! Checked by: the tests below.
 
-use crate::conntrack::{self, CtState, Drop, Nat, Outcome, Request, Ticket, Tracker};
-use crate::element::{Element, Fate, Instance, Passing, Writes};
+use crate::conntrack::{self, CtState, Drop, Nat, Outcome, Request, Selection, Ticket, Tracker};
+use crate::element::{Element, Fate, Instance, Kept, Passing, Writes};
 use crate::nat::{Pool, PoolError, Ports, Rule};
 use crate::random::Random;
+use crate::tracked;
 use aho_corasick::AhoCorasick;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -343,6 +344,33 @@ impl Instance for Tracking {
         self.tracker.expire(now_ns, TENDED);
     }
 
+    fn page(
+        &self,
+        now_ns: u64,
+        from: usize,
+        places: usize,
+        see: &mut dyn FnMut(Kept),
+    ) -> Option<usize> {
+        tracked::page(&self.tracker, now_ns, from, places, see)
+    }
+
+    fn forget(&mut self, chosen: &Selection) -> usize {
+        tracked::forget(&mut self.tracker, chosen)
+    }
+
+    fn size(&self) -> (usize, usize, usize) {
+        let tracker = &self.tracker;
+        (tracker.len(), tracker.half_open(), tracker.memory().total())
+    }
+
+    fn export(&mut self, now_ns: u64, taken_at: u64) -> Option<Vec<u8>> {
+        Some(tracked::export(&mut self.tracker, now_ns, taken_at))
+    }
+
+    fn import(&mut self, now_ns: u64, image: Vec<u8>) -> Result<usize, String> {
+        tracked::import(&mut self.tracker, now_ns, image)
+    }
+
     fn counters(&self) -> Vec<(&'static str, u64)> {
         self.tracker.counters().all().collect()
     }
@@ -469,6 +497,33 @@ impl Instance for Translating {
 
     fn tend(&mut self, now_ns: u64) {
         self.tracker.expire(now_ns, TENDED);
+    }
+
+    fn page(
+        &self,
+        now_ns: u64,
+        from: usize,
+        places: usize,
+        see: &mut dyn FnMut(Kept),
+    ) -> Option<usize> {
+        tracked::page(&self.tracker, now_ns, from, places, see)
+    }
+
+    fn forget(&mut self, chosen: &Selection) -> usize {
+        tracked::forget(&mut self.tracker, chosen)
+    }
+
+    fn size(&self) -> (usize, usize, usize) {
+        let tracker = &self.tracker;
+        (tracker.len(), tracker.half_open(), tracker.memory().total())
+    }
+
+    fn export(&mut self, now_ns: u64, taken_at: u64) -> Option<Vec<u8>> {
+        Some(tracked::export(&mut self.tracker, now_ns, taken_at))
+    }
+
+    fn import(&mut self, now_ns: u64, image: Vec<u8>) -> Result<usize, String> {
+        tracked::import(&mut self.tracker, now_ns, image)
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

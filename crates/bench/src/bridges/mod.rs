@@ -113,7 +113,7 @@ impl Chain {
             punt_rate: 1000,
             engine: EngineKind::default(),
             validate: None,
-            connections: 1024,
+            tracking: control::program::tables::Tracking::of(1024),
         });
         let switch = Switch::start_on(&self.workers, config, services).map_err(Failure::bad)?;
         for (number, port) in (1..).zip(ports) {

@@ -110,7 +110,7 @@ fn bed() -> Bed {
         engine: EngineKind::default(),
         punt_rate: 10_000,
         validate: None,
-        connections: 1024,
+        tracking: crate::program::tables::Tracking::of(1024),
         flows_max: Some(1 << 16),
         persist: None,
         environment: Environment::default(),

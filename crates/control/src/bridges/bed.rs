@@ -15,7 +15,7 @@ pub(crate) fn bridges(workers: usize, engine: EngineKind) -> Bridges {
         engine,
         punt_rate: 10_000,
         validate: None,
-        connections: 1024,
+        tracking: tables::Tracking::of(1024),
         flows_max: Some(1 << 16),
         persist: None,
         environment: Environment::default(),

@@ -43,7 +43,7 @@ impl Bridge {
             punt_rate: defaults.punt_rate,
             engine: defaults.engine.clone(),
             validate: defaults.validate,
-            connections: defaults.connections,
+            tracking: defaults.tracking,
         });
         let switch = Switch::start_on(workers, switch_config, services)
             .map_err(|error| Error::Start { bridge: bridge(), error })?;

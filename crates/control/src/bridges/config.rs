@@ -6,6 +6,7 @@ use crate::normal::learning::Learning;
 use crate::normal::mirror::Mirror;
 use crate::normal::vlan::Vlan;
 use crate::persist::place::Place;
+use crate::program::tables::Tracking;
 use of_pipeline::table_limits::TableLimit;
 use port::kind::{Attached, Environment};
 use std::collections::BTreeMap;
@@ -24,8 +25,8 @@ pub struct Defaults {
     pub punt_rate: u64,
     /// One packet in so many is run by the interpreter, too.
     pub validate: Option<u32>,
-    /// Connections that are kept at most, of each bridge.
-    pub connections: usize,
+    /// The connection tracker of each bridge.
+    pub tracking: Tracking,
     /// Flow entries of each bridge, at most; none for what memory allows.
     pub flows_max: Option<u32>,
     /// Where what is programmed outlives the process.

@@ -21,7 +21,7 @@ use crate::normal::learning::Learning;
 use crate::normal::mirror::Mirror;
 use crate::normal::vlan::{Vlan, of_named_port};
 use crate::persist::place::Place;
-use crate::program::tables;
+use crate::program::tables::{self, Tracking};
 use crate::{bounds, model, port_kinds, socket};
 use clap::{Args, ValueEnum};
 use datapath::compiled;
@@ -160,6 +160,9 @@ pub struct Options {
     /// Connections that `ct` keeps at most [default: 262144]
     #[arg(long, value_name = "N", value_parser = |text: &str| bounds::CONNECTIONS.parse(text))]
     pub connections: Option<u64>,
+    /// Counts packets and octets of each connection, by direction; 32 octets of memory for each
+    #[arg(long)]
+    pub ct_accounting: bool,
     /// Connections outlive the process: read from this file at the start, if it is there, and written to it every
     /// --state-interval and at the end
     #[arg(long, value_name = "FILE")]
@@ -314,6 +317,7 @@ pub(crate) struct File {
     #[serde(default)]
     bond: Vec<String>,
     connections: Option<i64>,
+    ct_accounting: Option<bool>,
     state: Option<PathBuf>,
     state_interval: Option<i64>,
     persist: Option<PathBuf>,
@@ -486,8 +490,8 @@ pub(crate) struct Config {
     pub(crate) learning: Learning,
     /// Its bonds.
     pub(crate) bonds: Vec<Bond>,
-    /// Connections that are kept at most.
-    pub(crate) connections: usize,
+    /// The connection tracker.
+    pub(crate) tracking: Tracking,
     /// Where connections wait for the next process.
     pub(crate) state: Option<PathBuf>,
     /// The control socket of a running switch whose place this one takes.
@@ -537,7 +541,7 @@ impl Config {
             engine: self.engine.clone(),
             punt_rate: self.punt_rate,
             validate: self.validate,
-            connections: self.connections,
+            tracking: self.tracking,
             flows_max: self.flows_max,
             persist: self.persist.clone(),
             environment: self.environment(),
@@ -693,7 +697,10 @@ impl Config {
         let bonds = bonds.iter().map(|s| s.parse::<Bond>().map_err(Failure::usage));
         let bonds = bonds.collect::<Result<_, _>>()?;
         let connections = bounds::CONNECTIONS.pick(options.connections, file.connections)?;
-        let connections = connections.map_or(tables::CONNECTIONS, |n| n as usize);
+        let tracking = Tracking {
+            connections: connections.map_or(tables::CONNECTIONS, |n| n as usize),
+            accounting: options.ct_accounting || file.ct_accounting.unwrap_or(false),
+        };
         let state = options.state.or(file.state);
         if runs_p4.is_some() && state.is_some() {
             return Err(Failure::usage(
@@ -805,7 +812,7 @@ impl Config {
             mirrors,
             learning,
             bonds,
-            connections,
+            tracking,
             state,
             take_over,
             services,

@@ -82,6 +82,7 @@ impl File {
             bonds,
             queues,
             connections,
+            ct_accounting,
             state,
             state_interval,
             persist,
@@ -188,6 +189,7 @@ impl File {
         over(&mut self.engine, engine);
         over(&mut self.poll, flag(poll));
         over(&mut self.confine, flag(confine));
+        over(&mut self.ct_accounting, flag(ct_accounting));
         over(&mut self.no_decompose, flag(no_decompose));
         self
     }

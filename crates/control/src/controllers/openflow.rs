@@ -173,7 +173,7 @@ fn begin<'a>(
         punt_rate: config.punt_rate,
         engine: config.engine.clone(),
         validate: config.validate,
-        connections: config.connections,
+        tracking: config.tracking,
     });
     let switch = Switch::start_on(workers, parts, services).map_err(Failure::bad)?;
     let flows_max = config.flows_max.unwrap_or_else(room::flows);

@@ -13,11 +13,13 @@
 //! | `openflow` | flow entries, groups, meters, controllers |
 //! | `persist` | what is kept over a restart |
 //! | `connections` | the connection tracker |
+//! | `backends` | backends of balancers, connections of services |
 //! | `events` | what the control side counts, lines of the log that were lost |
 //!
 //! Bounded: `source::SERIES_MOST` groups and meters of a bridge have series of their own.
 //! Checked by: the tests here; `lab/metrics`, with a real Prometheus and promtool.
 
+mod backends;
 mod connections;
 mod engine;
 mod events;
@@ -49,6 +51,7 @@ const PARTS: &[fn(&Source<'_>, &mut Text)] = &[
     engine::tell,
     openflow::tell,
     connections::tell,
+    backends::tell,
     persist::tell,
     events::tell,
 ];

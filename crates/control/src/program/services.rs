@@ -2,10 +2,11 @@
 
 use crate::failure::Failure;
 use datapath::services::Elements;
-use datapath::services::elements::New;
+use datapath::services::elements::{Named, New};
 use openflow::ElementName;
 use service::catalogue;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
 use switch::Switch;
 
 /// Adds a service to a switch: its name, its kind, and words `KEY=VALUE`.
@@ -15,6 +16,17 @@ pub fn add(switch: &Switch, words: &[String]) -> Result<(), String> {
     };
     let seed = RandomState::new().build_hasher().finish();
     add_to(elements, words, (switch.now_ns(), seed))
+}
+
+/// The services of a switch by name; of those that share their state, the first.
+pub(crate) fn owners(switch: &Switch) -> Vec<Arc<Named>> {
+    let mut all: Vec<Arc<Named>> = Vec::new();
+    for named in switch.services().elements().map(|elements| elements.list()).unwrap_or_default() {
+        if !all.iter().any(|other| other.shares_with(&named)) {
+            all.push(named);
+        }
+    }
+    all
 }
 
 /// Refuses a service that an argument gives with a secret in the open: every user of the machine sees arguments.

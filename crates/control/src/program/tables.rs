@@ -18,6 +18,28 @@ pub const CONNECTIONS: usize = 1 << 18;
 /// Entries that a switch can have at all: each has a counter.
 pub const FLOWS_MOST: u32 = 1 << 24;
 
+/// What a switch's tracker is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tracking {
+    /// Connections that are kept at most.
+    pub connections: usize,
+    /// Whether packets and octets of each are counted.
+    pub accounting: bool,
+}
+
+impl Default for Tracking {
+    fn default() -> Tracking {
+        Tracking::of(CONNECTIONS)
+    }
+}
+
+impl Tracking {
+    /// So many connections, not counted.
+    pub fn of(connections: usize) -> Tracking {
+        Tracking { connections, accounting: false }
+    }
+}
+
 /// A running switch with OpenFlow's program and no ports.
 pub fn start(
     workers: usize,
@@ -38,7 +60,8 @@ pub fn start_with(
     validate: Option<u32>,
     connections: usize,
 ) -> Result<Switch, Failure> {
-    let parts = Parts { workers, cpus, punt_rate, engine, validate, connections };
+    let tracking = Tracking::of(connections);
+    let parts = Parts { workers, cpus, punt_rate, engine, validate, tracking };
     let (config, services) = self::parts(parts);
     Switch::start_with(config, services).map_err(Failure::bad)
 }
@@ -55,27 +78,29 @@ pub struct Parts {
     pub engine: EngineKind,
     /// One packet in so many is run by the interpreter, too.
     pub validate: Option<u32>,
-    /// Connections that are kept at most.
-    pub connections: usize,
+    /// Its tracker.
+    pub tracking: Tracking,
 }
 
 /// What a switch of OpenFlow's tables is made of.
 pub fn parts(of: Parts) -> (switch::Config, Services) {
-    let Parts { workers, cpus, punt_rate, engine, validate, connections } = of;
+    let Parts { workers, cpus, punt_rate, engine, validate, tracking } = of;
     let (program, _) = lower::program(&lower::ProgramConfig::default());
     let program = Arc::new(program);
     let config = switch::Config { program, workers, cpus, punt_rate, engine, validate };
     let mut services = Services::default();
-    services.track(tracker(connections));
+    services.track(tracker(tracking));
     services.soft();
     (config, services)
 }
 
-/// What a tracker of so many connections is made of: as many may be translated. Its secret is this
+/// What a tracker is made of: as many connections as it keeps may be translated. Its secret is this
 /// process's own.
-pub fn tracker(connections: usize) -> conntrack::Config {
+pub fn tracker(tracking: Tracking) -> conntrack::Config {
+    let Tracking { connections, accounting } = tracking;
     let seed = RandomState::new().build_hasher().finish();
-    conntrack::Config { translated_max: connections, ..conntrack::Config::new(connections, seed) }
+    let config = conntrack::Config::new(connections, seed);
+    conntrack::Config { translated_max: connections, accounting, ..config }
 }
 
 /// The OpenFlow agent of a switch. Without a datapath id, one is made from the first port's address.

@@ -9,6 +9,7 @@
 //! | `connections` | an [image](service::conntrack::image) of the tracker |
 //! | `changes` | an image of what has changed since |
 //! | `stop` | the same, once packets have stopped, and what ports only one process may have are free |
+//! | `services` | behind `stop`: what services keep ([`services`]) |
 //! | `sockets` | behind `stop`: what ports receive by, to go on with ([`sockets`]) |
 //! | `finish` | nothing, once its control socket is free, too; without `stop` before it, what that answers |
 //!
@@ -18,11 +19,11 @@
 //! listeners before `stop`, the rest behind it. If it goes away before `finish`, the running one takes back what it has let
 //! go, and goes on.
 //!
-//! The running one's answer to the request itself is `{"take_over": 3}`. With 2 it knows no `sockets`: what comes between its
+//! The running one's answer to the request itself is `{"take_over": 4}`. With 3 it knows no `services`. With 2 it knows no `sockets`: what comes between its
 //! last frame and the new one's first is lost. With less it knows no `stop`: then there is no way back once `finish` is
 //! said, which the new one says in its place.
 //!
-//! Not handed over: counters, kept packets, and the state of services that `softflow` calls.
+//! Not handed over: counters of ports and entries, and kept packets.
 //!
 //! Checked by: the fuzz target `take_over` ([`fuzz`](crate::fuzz)), also as a test; millrace's `tests/take_over.rs`, with
 //! processes; `lab/take_over`.
@@ -33,10 +34,12 @@
 //! | [`handover`] | how far the running process has come |
 //! | [`own`] | the running process: what it hands over |
 //! | [`running`] | the running process, as the new one sees it |
+//! | [`services`] | what services keep |
 //! | [`sockets`] | sockets that are handed over, with what waits in them |
 
 pub(crate) mod handover;
 pub mod own;
 pub mod running;
+pub(crate) mod services;
 pub(crate) mod sockets;
 pub(crate) mod wire;

@@ -1,6 +1,7 @@
 //! The running process: what it hands over, and how it takes all back.
 
 use super::handover::{Handover, Phase};
+use super::services;
 use super::sockets::{self, Socket};
 use super::wire::{Parts, STEPS, VERSION};
 use crate::controllers::openflow::OpenFlow;
@@ -80,6 +81,10 @@ pub(crate) trait Gives {
     fn changes(&mut self, out: &mut dyn Write) -> std::io::Result<()>;
     /// Packets stop.
     fn stop(&mut self) -> std::io::Result<()>;
+    /// What its services keep.
+    fn services(&mut self, _out: &mut dyn Write) -> std::io::Result<()> {
+        Err(Error::other("this process has no services"))
+    }
     /// Answers, by itself, with what ports receive by.
     fn sockets(&mut self) -> std::io::Result<()> {
         Err(Error::other("sockets go by a Unix socket"))
@@ -110,6 +115,7 @@ pub(crate) fn converse(
             "entries" => gives.entries(&mut out)?,
             "connections" => gives.connections(&mut out)?,
             "changes" => gives.changes(&mut out)?,
+            "services" if stopped => gives.services(&mut out)?,
             "stop" | "finish" => {
                 if !std::mem::replace(&mut stopped, true) {
                     gives.stop()?;
@@ -191,6 +197,10 @@ impl Gives for Own<'_> {
             kept.close();
         }
         Ok(())
+    }
+
+    fn services(&mut self, out: &mut dyn Write) -> std::io::Result<()> {
+        services::give(self.switch, image::clock(), out)
     }
 
     fn sockets(&mut self) -> std::io::Result<()> {

@@ -1,7 +1,8 @@
 //! The running process, as the new one sees it.
 
+use super::services;
 use super::sockets::{self, Socket};
-use super::wire::{HANDS_SOCKETS, PART_MAX, STOPS, VERSION};
+use super::wire::{HANDS_SERVICES, HANDS_SOCKETS, PART_MAX, STOPS, VERSION};
 use crate::dial::talk;
 use crate::failure::Failure;
 use of_pipeline::Agent;
@@ -134,6 +135,17 @@ impl<S: Read + Write> Running<S> {
         let since = Instant::now();
         let changes = self.image(switch, if self.steps >= STOPS { "stop" } else { "finish" })?;
         Ok(Paused { since, before: since - self.began, changes })
+    }
+
+    /// Behind [`stop`](Self::stop): what its services keep, which those of this switch go on with.
+    pub(crate) fn services(&mut self, switch: &Switch) -> Result<(), Failure> {
+        if self.steps < HANDS_SERVICES {
+            return Ok(());
+        }
+        let bytes = self.ask("services")?;
+        let bad =
+            |e| Failure::Bad(format!("--take-over: what the running switch's services keep: {e}"));
+        services::take(switch, &bytes).map_err(bad)
     }
 
     /// Says that it is no more needed. There is no way back.

@@ -1,5 +1,6 @@
 //! The verbs of the control socket: a file and a row each.
 
+pub mod backends;
 pub mod bond;
 pub mod bridge;
 pub mod capture;
@@ -41,6 +42,7 @@ use serde_json::Value;
 
 /// All verbs, by name.
 pub const ALL: &[Row] = &[
+    Row::of::<backends::Backends>(),
     Row::of::<bridge::Bridge>(),
     Row::of::<capture::Capture>(),
     Row::of::<config::ConfigQuestion>(),

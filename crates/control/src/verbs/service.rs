@@ -212,7 +212,7 @@ mod tests {
         assert!(shown.contains("aes: transcoder direction=encrypt key=...; "), "{shown}");
         assert!(!shown.contains(key) && !shown.contains("987654321"), "{shown}");
         assert!(set("x health=a:up").unwrap_err().contains("no service x"));
-        assert!(set("lb key=1").unwrap_err().contains("backends= and health= can"));
+        assert!(set("lb key=1").unwrap_err().contains("backends=, hosts= and health= can"));
         assert!(set("aes left=drop").unwrap_err().contains("cannot be set while it runs"));
     }
 }

@@ -96,6 +96,17 @@ impl Connections {
         self.lock().tracker.connections(now_ns).filter(wanted).take(most).collect()
     }
 
+    /// Connections whose time is not over, of so many places from this one on, in a lock's time; the place to go on from.
+    pub fn page(
+        &self,
+        now_ns: u64,
+        from: usize,
+        places: usize,
+        see: &mut dyn FnMut(Connection),
+    ) -> Option<usize> {
+        self.lock().tracker.page(now_ns, from, places, see)
+    }
+
     /// Limits of zones, and how many connections each has.
     pub fn zone_limits(&self, now_ns: u64) -> (ZoneLimits, BTreeMap<u16, u64>) {
         let inner = self.lock();

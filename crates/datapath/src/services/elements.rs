@@ -22,8 +22,10 @@ pub use contract::softflow::{ARGS, EDIT_NAME, NAME, RESULTS, number};
 use ir::{Bits, DropReason};
 use jit::Handed;
 use port::Csum;
+use service::balance::{Given, Spread};
 use service::catalogue;
-use service::element::{Apart, Element, Fate, Instance, Metadata, Passing, Writes};
+use service::conntrack::Selection;
+use service::element::{Apart, Element, Fate, Instance, Kept, Metadata, Passing, Writes};
 use service::packet::{Checksum, Offsets, Packet};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -126,6 +128,55 @@ impl Named {
     /// Those of [`Element::set`].
     pub fn set(&self, settings: &[(String, String)]) -> Result<(), catalogue::Error> {
         self.state.maker.set(settings)
+    }
+
+    /// The balancer that it is, if it is one.
+    pub fn spread(&self) -> Option<&Spread> {
+        self.state.maker.itself()?.downcast_ref()
+    }
+
+    /// Whether the two are of one group, whose state is one.
+    pub fn shares_with(&self, other: &Named) -> bool {
+        Arc::ptr_eq(&self.state, &other.state)
+    }
+
+    /// Connections or flows that it keeps, of so many places from this one on, in a lock's time; the place to go on from.
+    pub fn page(
+        &self,
+        now_ns: u64,
+        from: usize,
+        places: usize,
+        see: &mut dyn FnMut(Kept),
+    ) -> Option<usize> {
+        self.lock().instance.page(now_ns, from, places, see)
+    }
+
+    /// Connections that it keeps, those of them that are half open, and the octets that they take.
+    pub fn size(&self) -> (usize, usize, usize) {
+        self.lock().instance.size()
+    }
+
+    /// Forgets connections that are chosen; how many there were. Packets wait meanwhile.
+    pub fn forget(&self, chosen: &Selection) -> usize {
+        self.lock().instance.forget(chosen)
+    }
+
+    /// What the backends of a balancer were given.
+    pub fn given(&self) -> Vec<Given> {
+        self.lock().instance.given()
+    }
+
+    /// An image of what it keeps, of a switch that has stopped; none if it keeps nothing.
+    pub fn export(&self, now_ns: u64, taken_at: u64) -> Option<Vec<u8>> {
+        self.lock().instance.export(now_ns, taken_at)
+    }
+
+    /// Goes on with an image: how many connections or flows it has taken.
+    ///
+    /// # Errors
+    /// If it is no image of such a service.
+    pub fn import(&self, now_ns: u64, image: Vec<u8>) -> Result<usize, String> {
+        self.lock().instance.import(now_ns, image)
     }
 
     /// Packets that it has taken, those of them that it dropped, and the counters of its instance.

@@ -219,7 +219,7 @@ fn wrong_wires_leave_no_rules() {
     (input.number, output.number) = (output.number, input.number);
     let crossed = (input, output);
     let report = gauge::gauge(&peer, &[Version::V13], crossed, None, settings, &echo, &mut |_| {});
-    assert_eq!((report.ended.how, report.verdict().status()), (How::NotMeasured, 4), "{report}");
+    assert_eq!((report.ended.how, report.verdict().status()), (How::NotMeasured, 6), "{report}");
     assert!(report.ended.why.contains("does not lead to our port"), "{report}");
     assert_eq!(report.ended.left_behind, None, "{report}");
     let mut control = Control::open(&Peer::loopback(lab.port), &[Version::V13]).unwrap();

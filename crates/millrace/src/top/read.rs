@@ -47,7 +47,7 @@ impl<'a> Reader<'a> {
         let explained = matches!(page, Page::Tables | Page::Flows);
         let tables = if explained { Some(self.ask(&Explain {})?) } else { None };
         let connections = (page == Page::Connections).then(|| {
-            let question = Conntrack { flush: false, zone: None, limit: 0 };
+            let question = Conntrack::default();
             match self.ask(&question).map_err(Failure::text)? {
                 Connections::Known(known) => Ok(known),
                 Connections::Flushed { .. } => {

@@ -228,7 +228,7 @@ impl Connections for Trackers {
     }
 
     fn most(&self) -> u64 {
-        self.bridges.defaults().connections as u64
+        self.bridges.defaults().tracking.connections as u64
     }
 
     fn limits(&self) -> Result<Limits, String> {

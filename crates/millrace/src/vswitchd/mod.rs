@@ -108,7 +108,7 @@ pub(crate) fn run(options: VswitchdOptions) -> Result<(), Failure> {
             engine: switch::EngineKind::default(),
             punt_rate: PUNT_RATE,
             validate: None,
-            connections: control::program::tables::CONNECTIONS,
+            tracking: control::program::tables::Tracking::default(),
             flows_max: None,
             persist: None,
             environment: Environment::default(),

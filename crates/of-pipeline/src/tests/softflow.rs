@@ -7,6 +7,7 @@ use openflow::syntax::{Context, parse_flow, print_actions, print_match};
 use openflow::{ElementName, ErrorCode, FlowMod, Instruction, TableId};
 use service::craft::Frame;
 use service::element::{Element, Instance, Passing, Writes};
+use service::neighbour::Neighbour;
 use service::simple::{Firewall, Noop, PayloadMatch, RateLimiter};
 use std::net::IpAddr;
 use wire::tcp::Flags;
@@ -52,11 +53,13 @@ impl Instance for Stamp {
 /// A switch of three ports with these services, for both engines.
 fn with(engine: switch::EngineKind, flows: &[&str]) -> Bed {
     let mut bed = Bed::by(engine, program(), 3);
-    let services: [(&str, Box<dyn Element>); 5] = [
+    let owned = vec![(v4(9), v4(9)), ("fd00::9".parse().unwrap(), "fd00::9".parse().unwrap())];
+    let services: [(&str, Box<dyn Element>); 6] = [
         ("conntrack", Box::new(Firewall::new(service::conntrack::Config::new(1000, 0)))),
         ("idle", Box::new(Noop)),
         ("ids", Box::new(PayloadMatch::new(&[b"EVIL"]).unwrap())),
         ("limit", Box::new(RateLimiter { octets_per_second: 0, burst_octets: 100 })),
+        ("nb", Box::new(Neighbour::new(owned, [2, 0, 0, 0, 0, 9]))),
         ("stamp", Box::new(Stamp)),
     ];
     for (name, element) in services {
@@ -93,6 +96,56 @@ const FIREWALL: [&str; 6] = [
     "table=1,ip,nw_dst=10.0.0.2 actions=output:2",
     "table=1,ip,nw_dst=10.0.0.1 actions=output:1",
 ];
+
+/// A request of ARP from 10.0.0.1, behind these tags.
+fn who_has(tags: &[u8], target: [u8; 4]) -> Vec<u8> {
+    let ethernet = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1], tags, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]];
+    let rest = [&[2, 0, 0, 0, 0, 1, 10, 0, 0, 1][..], &[0; 6], &target, &[0; 18]];
+    [ethernet.concat(), rest.concat()].concat()
+}
+
+#[test]
+fn addresses_of_services_are_answered_for_in_their_vlan_and_others_go_on() {
+    for engine in engines() {
+        let flows = [
+            "priority=30,sf_stage=1,sf_action=nb,sf_metadata=1 actions=in_port",
+            "priority=20,sf_stage=0,arp,arp_op=1 actions=softflow(nb)",
+            "priority=20,sf_stage=0,icmp6,icmpv6_type=135 actions=softflow(nb)",
+            "priority=10 actions=output:2",
+        ];
+        let bed = with(engine, &flows);
+        for tags in [&[][..], &[0x81, 0, 0, 7]] {
+            bed.send(1, &who_has(tags, [10, 0, 0, 9]));
+            let answer = bed.receive(1);
+            let arp = 14 + tags.len();
+            assert_eq!(answer[..12], [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9]);
+            assert_eq!((&answer[12..12 + tags.len()], answer[arp + 7]), (tags, 2));
+            assert_eq!(answer[arp + 8..arp + 18], [2, 0, 0, 0, 0, 9, 10, 0, 0, 9]);
+            let other = who_has(tags, [10, 0, 0, 2]);
+            bed.send(1, &other);
+            assert_eq!(bed.receive(2), other, "nobody's here: it goes on as it came");
+        }
+        // The checksum is taken as checked where a port says so; here it is made right.
+        let octets = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets();
+        let mut frame =
+            [&[0x33, 0x33, 0xff, 0, 0, 9][..], &[2, 0, 0, 0, 0, 1], &[0x86, 0xdd]].concat();
+        frame.extend([0x60, 0, 0, 0, 0, 32, 58, 255]);
+        frame.extend(octets("fd00::1"));
+        frame.extend(octets("ff02::1:ff00:9"));
+        frame.extend([135, 0, 0, 0, 0, 0, 0, 0]);
+        frame.extend(octets("fd00::9"));
+        frame.extend([1, 1, 2, 0, 0, 0, 0, 1]);
+        let sum = wire::checksum::sum(
+            &[&frame[22..54], &[0, 0, 0, 32, 0, 0, 0, 58], &frame[54..]].concat(),
+        );
+        frame[56..58].copy_from_slice(&(!sum).to_be_bytes());
+        bed.send(1, &frame);
+        let answer = bed.receive(1);
+        assert_eq!((answer[54], answer[58]), (136, 0x60));
+        assert_eq!(answer[78..86], [2, 1, 2, 0, 0, 0, 0, 9]);
+        assert_eq!(answer[22..38], octets("fd00::9"));
+    }
+}
 
 #[test]
 fn the_papers_firewall_lets_answers_in_and_nothing_else() {

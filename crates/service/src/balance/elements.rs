@@ -1,192 +1,14 @@
 //! The balancers as elements: Maglev with affinity, and SoftFlow's eight buckets.
 
+use super::backends::{Backends, Member};
+use super::check::Check;
 use super::flow::Flows;
 use super::settings::set_backends;
-use super::{Balancer, Buckets, Flow, Health, Maglev, Memory, NUMBERS_MAX, not_zero};
+use super::{Balancer, Buckets, Flow, Given, Memory, not_zero};
 use crate::catalogue::Error;
-use crate::element::{Element, Fate, Instance, Passing, Writes};
-use std::collections::HashMap;
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
-
-/// A backend, as people write it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
-    /// Its name: what decides its entries of the table, so the same on all switches.
-    pub name: String,
-    /// Its share, against those of others.
-    pub weight: u32,
-    /// Whether it takes flows.
-    pub health: Health,
-    /// Its number, by which flow entries name it, from 1 to [`NUMBERS_MAX`]; none for the one that it has or gets.
-    pub number: Option<u16>,
-}
-
-/// `NAME@NUMBER:WEIGHT`, and the health where it is not up.
-impl fmt::Display for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)?;
-        if let Some(number) = self.number {
-            write!(f, "@{number}")?;
-        }
-        write!(f, ":{}", self.weight)?;
-        match self.health {
-            Health::Up => Ok(()),
-            Health::Draining => f.write_str(":draining"),
-            Health::Down => f.write_str(":down"),
-        }
-    }
-}
-
-/// The backends of a service and their table, shared by all workers' instances and whoever watches over
-/// health. Instances see a change with their next burst.
-///
-/// A backend is known by its name, and its number is its own: it keeps it while others come and go, and gets the same one
-/// when it comes back. Numbers of backends that are gone go to no other until all have been given, so that the list
-/// and the flow entries that name its numbers can be changed one after the other.
-#[derive(Debug)]
-pub struct Backends {
-    state: RwLock<State>,
-    /// How often `state` has changed.
-    changes: AtomicU64,
-}
-
-/// Two backends that would have one number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Clash {
-    /// The number.
-    pub number: u16,
-    /// Who has it.
-    pub of: String,
-}
-
-#[derive(Debug)]
-struct State {
-    members: Vec<Member>,
-    /// What each number is, from 1 on: a name's number, weight and health.
-    numbers: Vec<(u64, u32, Health)>,
-    table: Arc<Maglev>,
-    /// The numbers that names have or had last.
-    given: HashMap<String, u16>,
-    /// The smallest number that nobody has had yet.
-    fresh: u16,
-}
-
-impl State {
-    fn new(mut members: Vec<Member>, before: Option<&State>) -> Result<State, Clash> {
-        let mut given = before.map_or_else(HashMap::new, |before| before.given.clone());
-        let mut fresh = before.map_or(1, |before| before.fresh);
-        // What is said goes first, then what was before; who is new gets what is left.
-        let mut owners: HashMap<u16, usize> = HashMap::with_capacity(members.len());
-        for is_said in [true, false] {
-            for n in 0..members.len() {
-                let number = match (is_said, members[n].number) {
-                    (true, Some(number)) => number,
-                    (false, None) => match given.get(&members[n].name) {
-                        Some(number) => *number,
-                        None => continue,
-                    },
-                    _ => continue,
-                };
-                if let Some(owner) = owners.insert(number, n) {
-                    let of = members[owner].name.clone();
-                    return Err(Clash { number, of });
-                }
-                if is_said {
-                    // Whoever had it is gone, or will clash.
-                    given.retain(|name, n| *n != number || members.iter().any(|m| m.name == *name));
-                }
-            }
-        }
-        for (number, n) in &owners {
-            members[*n].number = Some(*number);
-        }
-        for member in members.iter_mut().filter(|member| member.number.is_none()) {
-            while fresh <= NUMBERS_MAX && owners.contains_key(&fresh) {
-                fresh += 1;
-            }
-            let number = if fresh <= NUMBERS_MAX {
-                fresh += 1;
-                fresh - 1
-            } else {
-                // All were given: the numbers of those that are gone serve again.
-                given.retain(|_, number| owners.contains_key(number));
-                (1..=NUMBERS_MAX).find(|n| !owners.contains_key(n)).unwrap_or(NUMBERS_MAX)
-            };
-            owners.insert(number, usize::MAX);
-            member.number = Some(number);
-        }
-        for member in &members {
-            if let Some(number) = member.number {
-                given.insert(member.name.clone(), number);
-                // A number that was said is not given to others either.
-                if number == fresh {
-                    fresh += 1;
-                }
-            }
-        }
-        let last = members.iter().filter_map(|m| m.number).max().unwrap_or(0);
-        let mut numbers = vec![(0, 0, Health::Down); last.into()];
-        for member in &members {
-            let Some(number) = member.number else { continue };
-            numbers[usize::from(number) - 1] =
-                (name_number(&member.name), member.weight, member.health);
-        }
-        let table = Arc::new(Maglev::of_healthy(&numbers));
-        Ok(State { members, numbers, table, given, fresh })
-    }
-}
-
-/// A name as a number, the same at all times (FNV-1a).
-fn name_number(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, octet| {
-        (hash ^ u64::from(octet)).wrapping_mul(0x100_0000_01b3)
-    })
-}
-
-impl Backends {
-    /// These backends, each name once; those of which no number is said are numbered as listed.
-    ///
-    /// # Errors
-    /// If two have one number.
-    pub fn new(members: Vec<Member>) -> Result<Backends, Clash> {
-        let state = RwLock::new(State::new(members, None)?);
-        Ok(Backends { state, changes: AtomicU64::new(1) })
-    }
-
-    /// Puts others in place of the backends, each name once; one whose name and number are as before keeps its flows. Takes
-    /// some milliseconds, in which packets go on by the old table.
-    ///
-    /// # Errors
-    /// If two have one number; then nothing has changed.
-    pub fn set(&self, members: Vec<Member>) -> Result<(), Clash> {
-        let new = State::new(members, Some(&self.read()))?;
-        *self.state.write().unwrap_or_else(PoisonError::into_inner) = new;
-        self.changes.fetch_add(1, Ordering::Release);
-        Ok(())
-    }
-
-    /// Sets the health of the backend of this name; false if there is none.
-    pub fn set_health(&self, name: &str, health: Health) -> bool {
-        let mut members = self.list();
-        let Some(member) = members.iter_mut().find(|member| member.name == name) else {
-            return false;
-        };
-        member.health = health;
-        // Names and numbers stay, so they cannot clash.
-        self.set(members).is_ok()
-    }
-
-    /// The backends, as they were listed, each with its number.
-    pub fn list(&self) -> Vec<Member> {
-        self.read().members.clone()
-    }
-
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+use crate::element::{Element, Fate, Instance, Kept, Passing, Writes};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Load balancing by Maglev's table, with affinity.
 ///
@@ -203,13 +25,30 @@ pub struct Spread {
     flows_max: usize,
     idle_timeout_s: u32,
     key: u64,
+    check: Option<Check>,
 }
 
 impl Spread {
     /// Spreads over these backends; each instance remembers about `flows_max` flows, for so long after
     /// their last packet. `key` is that of flows' hash.
     pub fn new(backends: Arc<Backends>, flows_max: usize, idle_timeout_s: u32, key: u64) -> Spread {
-        Spread { backends, flows_max, idle_timeout_s, key }
+        Spread { backends, flows_max, idle_timeout_s, key, check: None }
+    }
+
+    /// With backends that are checked.
+    #[must_use]
+    pub fn checked_by(self, check: Option<Check>) -> Spread {
+        Spread { check, ..self }
+    }
+
+    /// The backends.
+    pub fn backends(&self) -> &Arc<Backends> {
+        &self.backends
+    }
+
+    /// How they are checked, if they are.
+    pub fn check(&self) -> Option<&Check> {
+        self.check.as_ref()
     }
 }
 
@@ -219,6 +58,26 @@ struct Spreading {
     changes: u64,
     balancer: Balancer,
     flows: Flows,
+    key: u64,
+}
+
+impl Spreading {
+    /// Takes the backends as they are now.
+    #[inline]
+    fn adopt(&mut self) {
+        // Read before the state, so that a change between the two is seen next time.
+        let changes = self.backends.changes.load(Ordering::Acquire);
+        if changes != self.changes {
+            let state = self.backends.read();
+            self.balancer.adopt(&state.numbers, state.table.clone());
+            self.changes = changes;
+        }
+    }
+
+    /// The key of hashes, told so that it stays a secret.
+    fn key_name(&self) -> u64 {
+        crate::hash::fold(self.key ^ 0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db)
+    }
 }
 
 impl Element for Spread {
@@ -233,32 +92,38 @@ impl Element for Spread {
     fn instance(&self, _worker: usize, _now_ns: u64, _seed: u64) -> Box<dyn Instance> {
         let balancer = Balancer::new(self.flows_max, self.idle_timeout_s);
         let flows = Flows::new(self.key);
-        Box::new(Spreading { backends: self.backends.clone(), changes: 0, balancer, flows })
+        let (backends, key) = (self.backends.clone(), self.key);
+        Box::new(Spreading { backends, changes: 0, balancer, flows, key })
     }
 
     fn set(&self, settings: &[(String, String)]) -> Result<(), Error> {
-        set_backends(&self.backends, settings)
+        set_backends(&self.backends, self.check.is_some(), settings)
+    }
+
+    fn itself(&self) -> Option<&dyn std::any::Any> {
+        Some(self)
     }
 
     fn current(&self) -> Vec<(String, String)> {
         let members: Vec<String> = self.backends.list().iter().map(Member::to_string).collect();
-        vec![("backends".to_string(), members.join(","))]
+        let mut current = vec![("backends".to_string(), members.join(","))];
+        let mut hosts: Vec<String> =
+            self.backends.hosts().iter().map(|(name, host)| format!("{name}={host}")).collect();
+        if !hosts.is_empty() {
+            hosts.sort();
+            current.push(("hosts".to_string(), hosts.join(",")));
+        }
+        current
     }
 }
 
 impl Instance for Spreading {
     fn ingress(&mut self, now_ns: u64, burst: &mut [Passing<'_>]) {
-        // Read before the state, so that a change between the two is seen next time.
-        let changes = self.backends.changes.load(Ordering::Acquire);
-        if changes != self.changes {
-            let state = self.backends.state.read().unwrap_or_else(PoisonError::into_inner);
-            self.balancer.adopt(&state.numbers, state.table.clone());
-            self.changes = changes;
-        }
+        self.adopt();
         let now_s = seconds(now_ns);
         for passing in burst.iter_mut().filter(|passing| passing.fate == Fate::Continue) {
             let flow = self.flows.of(now_s, &passing.packet);
-            let backend = self.balancer.pick(now_s, flow);
+            let backend = self.balancer.pick_for(now_s, flow, &passing.packet);
             passing.metadata.register = backend.map_or(0, |backend| u64::from(backend.0) + 1);
             passing.metadata.coalesce = true;
         }
@@ -274,6 +139,32 @@ impl Instance for Spreading {
             ("nobody", c.nobody),
             ("fragment_orphan", self.flows.orphans()),
         ]
+    }
+
+    fn page(
+        &self,
+        now_ns: u64,
+        from: usize,
+        steps: usize,
+        see: &mut dyn FnMut(Kept),
+    ) -> Option<usize> {
+        self.balancer.page(seconds(now_ns), from, steps.div_ceil(super::WAYS), see)
+    }
+
+    fn given(&mut self) -> Vec<Given> {
+        self.adopt();
+        self.balancer.given()
+    }
+
+    fn export(&mut self, now_ns: u64, _taken_at: u64) -> Option<Vec<u8>> {
+        self.adopt();
+        Some(self.balancer.export(seconds(now_ns), self.key_name()))
+    }
+
+    fn import(&mut self, now_ns: u64, image: Vec<u8>) -> Result<usize, String> {
+        self.adopt();
+        let key = self.key_name();
+        self.balancer.import(seconds(now_ns), key, &image).map_err(str::to_owned)
     }
 }
 
@@ -337,12 +228,8 @@ impl Instance for EightInstance {
                 usize::from(flow.place)
             } else {
                 let bucket = self.buckets.least();
-                self.forgotten += u64::from(self.memory.insert(Flow {
-                    hash,
-                    seen: now,
-                    place: bucket as u16,
-                    holder: 0,
-                }));
+                let flow = Flow { hash, seen: now, place: bucket as u16, holder: 0 };
+                self.forgotten += u64::from(self.memory.insert(flow).0);
                 self.assigned += 1;
                 bucket
             };
@@ -374,6 +261,7 @@ fn seconds(now_ns: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Clash, Health, NUMBERS_MAX};
     use super::*;
     use crate::craft::Frame;
     use crate::packet::Packet;

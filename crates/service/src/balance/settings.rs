@@ -1,7 +1,9 @@
-//! Backends as settings have them: `backends=` and `health=`.
+//! Backends as settings have them: `backends=`, `health=` and `hosts=`.
 
 use super::{Backends, Clash, Health, Member, NUMBERS_MAX};
 use crate::catalogue::{Error, names};
+use std::collections::HashMap;
+use std::net::IpAddr;
 
 /// Backends of a balancer: with more, shares of Maglev's table become coarse.
 const BACKENDS_MAX: usize = 1000;
@@ -65,16 +67,60 @@ pub(crate) fn members(kind: &'static str, text: &str) -> Result<Vec<Member>, Err
     Ok(members)
 }
 
-/// `backends=` and `health=NAME:HEALTH,...` of a balancer that runs: all of it, or, with an error, nothing.
+/// `NAME=ADDRESS,...`
+pub(crate) fn hosts(kind: &'static str, text: &str) -> Result<HashMap<String, IpAddr>, Error> {
+    let mut all = HashMap::new();
+    for word in text.split(',').filter(|_| !text.is_empty()) {
+        let place = word.split_once('=');
+        let place = place.and_then(|(name, host)| Some((name, host.parse().ok()?)));
+        let known = place.is_some_and(|(name, _)| all.contains_key(name));
+        let (Some((name, host)), false) = (place, known) else {
+            let wanted = format!("NAME=ADDRESS, separated by commas, each name once, at {word:?}");
+            return Err(Error::Value { kind, key: "hosts", value: text.to_owned(), wanted });
+        };
+        all.insert(name.to_owned(), host);
+    }
+    Ok(all)
+}
+
+/// Refuses backends of which a check would not know where they are, and places of nobody.
+pub(crate) fn unknown_places(
+    members: &[Member],
+    hosts: &HashMap<String, IpAddr>,
+    is_checked: bool,
+) -> Result<(), Error> {
+    let kind = "balancer";
+    let is_known = |name: &str| hosts.contains_key(name) || name.parse::<IpAddr>().is_ok();
+    if let Some(lost) = members.iter().find(|member| is_checked && !is_known(&member.name)) {
+        let why = format!(
+            "check= needs the address of {0}: hosts={0}=ADDRESS, or a name that is an address",
+            lost.name
+        );
+        return Err(Error::Together { kind, why });
+    }
+    match hosts.keys().find(|name| !members.iter().any(|member| member.name == **name)) {
+        None => Ok(()),
+        Some(name) => {
+            let why = format!("hosts= names {name}, and backends= does not");
+            Err(Error::Together { kind, why })
+        }
+    }
+}
+
+/// `backends=`, `hosts=` and `health=NAME:HEALTH,...` of a balancer that runs: all of it, or, with an error, nothing.
 pub(crate) fn set_backends(
     backends: &Backends,
+    is_checked: bool,
     settings: &[(String, String)],
 ) -> Result<(), Error> {
     let kind = "balancer";
     let mut list = backends.list();
+    let mut places = backends.hosts();
+    let says_hosts = settings.iter().any(|(key, _)| key == "hosts");
     for (key, value) in settings {
         match key.as_str() {
             "backends" => list = members(kind, value)?,
+            "hosts" => places = hosts(kind, value)?,
             "health" => {
                 for word in value.split(',') {
                     let (name, state) = word.split_once(':').unwrap_or((word, ""));
@@ -95,11 +141,17 @@ pub(crate) fn set_backends(
                 }
             }
             _ => {
-                let allowed = "backends= and health= can";
+                let allowed = "backends=, hosts= and health= can";
                 return Err(Error::Running { kind, key: key.clone(), allowed });
             }
         }
     }
     let said = settings.iter().find(|(key, _)| key == "backends");
-    backends.set(list).map_err(|clash| clashing(said.map_or("", |(_, list)| list), &clash))
+    if !says_hosts {
+        places.retain(|name, _| list.iter().any(|member| member.name == *name));
+    }
+    unknown_places(&list, &places, is_checked)?;
+    backends
+        .set_with_hosts(list, places)
+        .map_err(|clash| clashing(said.map_or("", |(_, list)| list), &clash))
 }

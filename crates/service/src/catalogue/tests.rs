@@ -13,6 +13,7 @@ fn enough(kind: &Kind) -> Vec<(String, String)> {
             "nat" => "direction=out addresses=192.0.2.1",
             "payload_match" => "patterns=a,0x00ff",
             "balancer" => "backends=a:1,b:2:draining",
+            "neighbour" => "addresses=10.0.0.9 mac=02:00:00:00:00:09",
             "transcoder" => "direction=encrypt key=000102030405060708090a0b0c0d0e0f",
             "wasm" => concat!(
                 "writes=anything module=",
@@ -229,6 +230,72 @@ fn a_match_drops_if_told_to() {
 }
 
 #[test]
+fn checks_and_places_of_backends_are_read() {
+    use crate::balance::check::Ask;
+    use std::time::Duration;
+    let made = |words: &str| made("balancer", &format!("backends=web,10.0.0.3 {words}")).unwrap();
+    let spread_of =
+        |made: &dyn Element| made.itself().unwrap().downcast_ref::<Spread>().unwrap().clone();
+    assert!(spread_of(&*made("")).check().is_none());
+    let http = made(
+        "hosts=web=fd00::2 check=http check_port=8080 check_path=/alive check_host=a.b check_expect=204 \
+         check_interval=500ms check_timeout=250ms check_rise=1 check_fall=5 check_source=10.0.0.1 check_device=eth0",
+    );
+    let spread = spread_of(&*http);
+    let check = spread.check().unwrap();
+    let (path, host) = ("/alive".to_owned(), "a.b".to_owned());
+    assert_eq!(check.ask, Ask::Http { path, host, expect: (204, 204) });
+    assert_eq!((check.port, check.rise, check.fall, &*check.device), (8080, 1, 5, "eth0"));
+    assert_eq!(
+        (check.interval, check.timeout),
+        (Duration::from_millis(500), Duration::from_millis(250))
+    );
+    assert_eq!(check.source, Some("10.0.0.1".parse().unwrap()));
+    let due = spread.backends().due(check, 0);
+    let hosts: Vec<String> = due.iter().map(|(_, host)| host.to_string()).collect();
+    assert_eq!(hosts, ["fd00::2", "10.0.0.3"]);
+    // A backend that comes needs a place, and one that goes takes its place along.
+    let set = |words: &str| {
+        let settings = parse(words.split_whitespace()).unwrap();
+        http.set(&settings).map_err(|error| error.to_string())
+    };
+    assert!(set("backends=web,db").unwrap_err().contains("hosts=db=ADDRESS"));
+    assert!(set("backends=web,db hosts=web=fd00::2,db=fd00::3").is_ok());
+    assert!(set("hosts=db=fd00::3").unwrap_err().contains("needs the address of web"));
+    assert!(set("backends=db").is_ok());
+    assert!(http.current().contains(&("hosts".to_owned(), "db=fd00::3".to_owned())));
+    for (words, why) in [
+        ("check=udp", "none, tcp, http or icmp"),
+        ("check=tcp", "check= needs the address of web: hosts=web=ADDRESS"),
+        ("hosts=other=10.0.0.1", "hosts= names other, and backends= does not"),
+        ("hosts=web=here", "NAME=ADDRESS, separated by commas, each name once, at \"web=here\""),
+        ("check_interval=1s check_timeout=2s", "check_timeout= is longer than check_interval="),
+        ("check_interval=9d", "a time from 10ms to 86400s"),
+        ("hosts=web=10.0.0.2 check=http check_path=alive", "a path that begins with /"),
+        ("hosts=web=10.0.0.2 check=http check_expect=500-200", "N or FIRST-LAST, from 100 to 999"),
+        ("all_down=maybe", "keep or refuse"),
+        ("check_source=here", "an address"),
+    ] {
+        let why_not = error("balancer", &format!("backends=web,10.0.0.3 {words}"));
+        assert!(why_not.contains(why), "{words}: {why_not}");
+    }
+}
+
+#[test]
+fn addresses_to_answer_for_are_read() {
+    for words in
+        ["addresses=10.0.0.9-10.0.0.1", "addresses=10.0.0.1-fd00::1", "addresses=", "addresses=x"]
+    {
+        let why = error("neighbour", &format!("{words} mac=02:00:00:00:00:09"));
+        assert!(why.contains("ADDRESS or FIRST-LAST"), "{why}");
+    }
+    for mac in ["02:00:00:00:00", "03:00:00:00:00:09", "2:0:0:0:0:9", "02:00:00:00:00:+9"] {
+        let why = error("neighbour", &format!("addresses=10.0.0.9 mac={mac}"));
+        assert!(why.contains("six octets of hex digits"), "{why}");
+    }
+}
+
+#[test]
 fn a_balancer_is_set_while_it_runs() {
     let spread = made("balancer", "backends=a,b").unwrap();
     let mut instance = spread.instance(0, 0, 1);
@@ -269,7 +336,7 @@ fn a_balancer_is_set_while_it_runs() {
     assert_eq!(seen(), [false, false, true, true], "with an error, nothing is set");
     assert_eq!(
         set("flows=1").unwrap_err(),
-        "balancer: \"flows\" cannot be set while it runs; backends= and health= can"
+        "balancer: \"flows\" cannot be set while it runs; backends=, hosts= and health= can"
     );
 }
 

@@ -1,6 +1,7 @@
 //! A burst through the tracker: what can be told of all packets first, the memory that they need, the usual ones at once.
 
 use super::Tracker;
+use super::account::octets;
 use super::index::Places;
 use super::parse::{Subject, Transport};
 use super::record::{Flags, NONE, Notes, Record};
@@ -30,6 +31,12 @@ pub(super) struct Usual {
     pub(super) state: CtState,
     pub(super) at: u32,
     pub(super) marked: bool,
+}
+
+/// Which way a packet of this state goes.
+#[inline(always)]
+fn way(state: CtState) -> Direction {
+    if state.contains(CtState::REPLY) { Direction::Reply } else { Direction::Original }
 }
 
 impl Tracker {
@@ -116,6 +123,9 @@ impl Tracker {
                     };
                     if let Some(Usual { state, at, marked }) = usual {
                         self.counters.hints_used += u64::from(hint);
+                        if self.accounts.counts() {
+                            self.accounts.add(at, way(state), octets(packet));
+                        }
                         // What nobody asks of an outcome is not even made where it is seen to be told.
                         match self.records.get(at as usize) {
                             Some(_) if marked => tell(carrier, self.marked(at, state)),
@@ -301,7 +311,25 @@ impl Tracker {
             }
             found = found.or_else(|| self.find(tuple, places));
         }
-        self.judge(now_ns, now, request, packet, &subject, found)
+        if !self.accounts.counts() {
+            return self.judge(now_ns, now, request, packet, &subject, found);
+        }
+        let octets = octets(packet);
+        let outcome = self.judge(now_ns, now, request, packet, &subject, found);
+        self.account(&subject, &outcome, octets);
+        outcome
+    }
+}
+
+impl Tracker {
+    /// Counts a packet that was judged, if its connection is kept.
+    #[cold]
+    pub(super) fn account(&mut self, subject: &Subject, outcome: &Outcome, octets: u64) {
+        let wrong = outcome.drop.is_some() || outcome.state.contains(CtState::INVALID);
+        let Subject::Flow { tuple, .. } = subject else { return };
+        if !wrong && let Some((at, direction)) = self.holder(tuple) {
+            self.accounts.add(at, direction, octets);
+        }
     }
 }
 

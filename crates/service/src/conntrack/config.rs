@@ -56,6 +56,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// How TCP is judged.
     pub tcp: tcp::Settings,
+    /// Whether packets and octets of each connection are counted ([`Account`](super::Account)).
+    pub accounting: bool,
     /// A number that nobody outside can guess.
     pub seed: u64,
 }
@@ -73,6 +75,7 @@ impl Config {
             check_checksums: true,
             timeouts: Timeouts::default(),
             tcp: tcp::Settings::default(),
+            accounting: false,
             seed,
         }
     }

@@ -29,7 +29,7 @@
 //! yesterday's window. An image tells whether its tracker had stopped ([`Image::went_on`]), and restores TCP's connections
 //! with windows that are not checked, as Linux has those of `conntrackd`, when it is [told to](Image::loosen).
 //!
-//! # Format, version 2
+//! # Format, versions 2 and 3
 //!
 //! Numbers have their least significant octet first. A header of 32 octets:
 //!
@@ -66,6 +66,9 @@
 //! | 2 | if bound: the pool, as numbered in the image |
 //! | 52 | TCP, SCTP: of each side `end`, `max_end`, `max_window`, `max_ack`; then acknowledgment, end, window and length of the last segment, what each side said, their scales, repeats, the last segment's kind, what was noted and its scale |
 //! | 8 | UDP, UDP-Lite: nanoseconds until it is a stream |
+//! | 32 | if counted (bit 128): packets of the opener's direction and of the other, octets likewise |
+//!
+//! Version 3 is written where connections are counted, and only there.
 //!
 //! A connection that is gone: the first two of its bits (1), its protocol (1), its zone (2), and the opener's
 //! addresses and ports as above.
@@ -94,7 +97,7 @@ use super::record::{Flags, Notes, Progress, Record, Rest, Side};
 use super::time::{TICK_SHIFT, ticks};
 use super::told::queue;
 use super::tuple::{Role, Tuple};
-use super::{Tracker, sctp, tcp};
+use super::{Account, Tracker, sctp, tcp};
 use crate::nat::{Pool, PoolId, Ports};
 use wire::IpProtocol;
 use wire::crc32c::crc32c;
@@ -102,7 +105,9 @@ use wire::crc32c::crc32c;
 pub use error::Error;
 
 const MAGIC: &[u8; 8] = b"millconn";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+/// What is written where connections are not counted.
+const VERSION_UNCOUNTED: u32 = 2;
 /// The oldest version that is read.
 const VERSION_MIN: u32 = 1;
 const HEADER_LEN: usize = 32;
@@ -131,7 +136,8 @@ mod bit {
     pub(super) const TRANSLATED: u16 = 16;
     pub(super) const LABELLED: u16 = 32;
     pub(super) const BOUND: u16 = 64;
-    pub(super) const ALL: u16 = 127;
+    pub(super) const COUNTED: u16 = 128;
+    pub(super) const ALL: u16 = 255;
 }
 
 /// Of those, in one chunk: none takes more than 40 octets.
@@ -153,6 +159,7 @@ struct Entry {
     progress: Progress,
     notes: Notes,
     bound: Option<u16>,
+    account: Option<Account>,
 }
 
 /// Addresses and ports.
@@ -228,6 +235,7 @@ impl Entry {
             (translated, bit::TRANSLATED),
             (self.label != 0, bit::LABELLED),
             (self.bound.is_some(), bit::BOUND),
+            (self.account.is_some(), bit::COUNTED),
         ];
         let bits = bits.iter().filter(|(set, _)| *set).fold(0, |sum, (_, bit)| sum | bit);
         out.extend(bits.to_le_bytes());
@@ -260,6 +268,9 @@ impl Entry {
             out.extend([progress.repeats, progress.last, notes.noted, notes.noted_scale]);
         } else if has_stream(original.protocol) {
             out.extend(self.stream_ns.to_le_bytes());
+        }
+        if let Some(Account { packets, octets }) = self.account {
+            packets.iter().chain(&octets).for_each(|n| out.extend(n.to_le_bytes()));
         }
     }
 
@@ -318,6 +329,11 @@ impl Entry {
         } else if has_stream(protocol) {
             stream_ns = u64::from_le_bytes(take(bytes)?);
         }
+        let mut account = None;
+        if bits & bit::COUNTED != 0 {
+            let mut word = || take(bytes).map(u64::from_le_bytes);
+            account = Some(Account { packets: [word()?, word()?], octets: [word()?, word()?] });
+        }
         let (replied, assured) = (bits & bit::REPLIED != 0, bits & bit::ASSURED != 0);
         let entry = Entry {
             original,
@@ -332,6 +348,7 @@ impl Entry {
             progress,
             notes,
             bound,
+            account,
         };
         Ok(entry)
     }
@@ -412,7 +429,8 @@ impl Writer {
     /// seconds since 1970.
     pub fn new(tracker: &Tracker, taken_at: u64) -> (Writer, Vec<u8>) {
         let mut out = MAGIC.to_vec();
-        out.extend(VERSION.to_le_bytes());
+        let version = if tracker.accounts.counts() { VERSION } else { VERSION_UNCOUNTED };
+        out.extend(version.to_le_bytes());
         out.extend(taken_at.to_le_bytes());
         out.extend((tracker.len() as u64).to_le_bytes());
         out.extend(crc32c(&out).to_le_bytes());
@@ -504,6 +522,7 @@ impl Writer {
                 progress,
                 notes,
                 bound,
+                account: tracker.accounts.get(at),
             };
             entry.write(&mut self.chunk);
             self.connections += 1;
@@ -695,8 +714,8 @@ impl Image {
                     let said = take(&mut payload).map_err(|_| bad("the end is cut short"))?;
                     let said = u64::from_le_bytes(said);
                     stopped = match (version, payload) {
-                        (1, []) | (2, [0]) => false,
-                        (2, [1]) => true,
+                        (1, []) | (2 | 3, [0]) => false,
+                        (2 | 3, [1]) => true,
                         _ => return Err(bad("the end is told otherwise than in this version")),
                     };
                     if said != has {
@@ -946,6 +965,9 @@ impl Tracker {
         };
         if entry.label != 0 {
             self.set_label(at, (entry.label, !0));
+        }
+        if let Some(account) = entry.account {
+            self.accounts.set(at, account);
         }
         self.records[at as usize].flags_mut().set(Flags::UNTOUCHED);
         self.counters.connections_imported += 1;

@@ -1,5 +1,6 @@
 //! What is asked of a tracker and what it answers: requests, outcomes, counters, connections as people see them.
 
+use super::account::Account;
 use super::alg::Alg;
 use super::state::{Apart, CtState, Drop};
 use super::tuple::Tuple;
@@ -159,6 +160,8 @@ pub struct Connection {
     pub assured: bool,
     /// Seconds until it is gone unless a packet comes, rounded.
     pub timeout: u32,
+    /// What was counted of it, if that is counted.
+    pub account: Option<Account>,
 }
 
 /// Memory taken, in octets.

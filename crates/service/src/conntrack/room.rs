@@ -1,6 +1,7 @@
 //! Places of connections: taken, given back, and made free for others; lists by when they end.
 
 use super::Tracker;
+use super::account::Account;
 use super::lists::{Lists, Queue};
 use super::record::{Flags, NONE, Notes, Progress, Record, Rest};
 use super::request::{Nat, Request};
@@ -187,6 +188,7 @@ impl Tracker {
             self.give_back(at);
             return None;
         }
+        self.accounts.set(at, Account::default());
         self.live += 1;
         self.zones.came(original.zone);
         self.translated += usize::from(two_keys);

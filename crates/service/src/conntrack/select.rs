@@ -264,7 +264,18 @@ mod tests {
     fn connection(original: Tuple, mark: u32, label: u128) -> Connection {
         let (tcp, sctp, replied, assured) = (None, None, false, false);
         let reply = original.inverted();
-        Connection { original, reply, mark, label, tcp, sctp, replied, assured, timeout: 9 }
+        Connection {
+            original,
+            reply,
+            mark,
+            label,
+            tcp,
+            sctp,
+            replied,
+            assured,
+            timeout: 9,
+            account: None,
+        }
     }
 
     fn takes(words: &[&str], of: &Connection) -> bool {

@@ -53,7 +53,7 @@ pub enum State {
 
 impl State {
     /// The state of that number; [`State::None`] of any other.
-    pub(crate) fn from_number(n: u8) -> State {
+    pub fn from_number(n: u8) -> State {
         use State::*;
         match n {
             1 => SynSent,

@@ -119,6 +119,7 @@ fn with_pools(seed: u64, now_ns: u64) -> (Tracker, [PoolId; 2]) {
         translated_max: 1000,
         half_open_max: 1000,
         check_checksums: false,
+        accounting: true,
         ..Config::new(1000, seed)
     };
     let mut tracker = Tracker::new(config, now_ns);
@@ -379,8 +380,8 @@ fn damage_is_found_and_named() {
     }
     let error = |bytes: Vec<u8>| Image::read(bytes).unwrap_err().to_string();
     let mut newer = bytes.clone();
-    newer[8] = 3;
-    assert_eq!(error(newer), "the image is of version 3; this program reads versions 1 to 2");
+    newer[8] = 4;
+    assert_eq!(error(newer), "the image is of version 4; this program reads versions 1 to 3");
     let mut damaged = bytes.clone();
     damaged[60] ^= 1;
     let want = "the image is damaged: the checksum of chunk 0 at octet 32 is wrong";

@@ -1,0 +1,79 @@
+//! Backends of balancers, and connections that services keep.
+
+use super::source::Source;
+use crate::health::balancers;
+use crate::program::services::owners;
+use crate::verbs::backends::{self, One};
+use metrics::{Family, Text};
+
+const UP: Family = Family::gauge(
+    "millrace_backend_up",
+    "1 if a balancer's backend takes new flows: nobody has set it otherwise, and checks do not object",
+);
+const ANSWERS: Family =
+    Family::gauge("millrace_backend_answers", "1 if a backend answers its checks, else 0");
+const FLOWS: Family = Family::gauge("millrace_backend_flows", "Flows that a backend has now");
+const GIVEN: Family =
+    Family::counter("millrace_backend_flows_given", "Flows that a backend was given");
+const PACKETS: Family =
+    Family::counter("millrace_backend_packets", "Packets that a backend was given");
+const BYTES: Family = Family::counter("millrace_backend_bytes", "Octets of them, of whole frames");
+const LATENCY: Family = Family::gauge(
+    "millrace_backend_check_seconds",
+    "How long the last good answer to a check took",
+);
+const CHECKS: Family = Family::counter(
+    "millrace_backend_checks",
+    "Answers to checks of a backend, by what they were: good or failed",
+);
+const CONNECTIONS: Family = Family::gauge(
+    "millrace_service_connections",
+    "Connections that a service keeps: of the kinds nat and conntrack",
+);
+
+pub(super) fn tell(source: &Source<'_>, text: &mut Text) {
+    let mut all = Vec::new();
+    for bridge in &source.all {
+        for named in balancers(bridge.switch()) {
+            let told = backends::tell(bridge.switch(), &named);
+            let of = |one: One| (bridge.name(), named.name.clone(), one);
+            all.extend(told.backends.into_iter().map(of));
+        }
+    }
+    let mut put = |family: &Family, value: &dyn Fn(&One) -> Option<f64>| {
+        let mut family = text.family(family);
+        for (bridge, service, one) in &all {
+            if let Some(value) = value(one) {
+                let labels = [
+                    ("bridge", *bridge),
+                    ("service", service.as_str()),
+                    ("backend", one.name.as_str()),
+                ];
+                family.put(&labels, value);
+            }
+        }
+    };
+    put(&UP, &|one| Some(f64::from(u8::from(one.state == "up"))));
+    put(&ANSWERS, &|one| one.answers.map(|answers| f64::from(u8::from(answers))));
+    put(&FLOWS, &|one| Some(one.flows as f64));
+    put(&GIVEN, &|one| Some(one.flows_given as f64));
+    put(&PACKETS, &|one| Some(one.packets as f64));
+    put(&BYTES, &|one| Some(one.octets as f64));
+    put(&LATENCY, &|one| one.latency_us.map(|us| us as f64 / 1e6));
+    let mut family = text.family(&CHECKS);
+    for (bridge, service, one) in all.iter().filter(|(_, _, one)| one.answers.is_some()) {
+        for (result, n) in [("good", one.checks - one.failures), ("failed", one.failures)] {
+            let named = [("service", service.as_str()), ("backend", one.name.as_str())];
+            family.put(&[("bridge", *bridge), named[0], named[1], ("result", result)], n);
+        }
+    }
+    let mut family = text.family(&CONNECTIONS);
+    for bridge in &source.all {
+        for named in owners(bridge.switch()) {
+            if ["nat", "conntrack"].contains(&&*named.kind) {
+                let labels = [("bridge", bridge.name()), ("service", named.name.as_str())];
+                family.put(&labels, named.size().0);
+            }
+        }
+    }
+}
