@@ -470,7 +470,9 @@ mod tests {
         let links = page.matches("href=").count();
         assert_eq!((links, page.matches("href=\"#").count()), (2, 2));
         assert!(page.contains("<h2 id=\"insertion\">"));
-        assert!(page.contains("Taken 2026-11-29T02:30:25Z by <code>millrace gauge --at-most &lt;1&gt;"));
+        assert!(
+            page.contains("Taken 2026-11-29T02:30:25Z by <code>millrace gauge --at-most &lt;1&gt;")
+        );
         assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
     }
 
