@@ -307,7 +307,7 @@ fn a_gauge_whose_link_goes_leaves_its_report() {
     let pid = gauged.space.child.id().to_string();
     let down = ["-n", "ip", "link", "set", "g2", "down"];
     assert!(Command::new("nsenter").args(["-t", &pid]).args(down).status().unwrap().success());
-    assert_eq!(gauged.gauge.ended(), Some(4), "{:#?}", gauged.gauge.log);
+    assert_eq!(gauged.gauge.ended(), Some(6), "{:#?}", gauged.gauge.log);
     let report = gauged.report();
     assert_eq!(report["modules"][0]["runs"].as_array().unwrap().len(), 1, "{report:#}");
     let text = report.to_string();

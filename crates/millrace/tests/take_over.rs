@@ -216,7 +216,7 @@ fn drains_and_checks_of_backends_are_taken_over() {
     }
     let drained = millrace(&["service", "drain", "lb", "a", "--deadline", "1h", "--ctl", &ctl]);
     assert!(drained.status.success());
-    let new = Running::start(&[
+    let new = started(&[
         "run",
         "--take-over",
         &ctl,

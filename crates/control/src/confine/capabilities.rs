@@ -22,6 +22,10 @@ pub(super) fn wanted(config: &Config) -> CapsHashSet {
     if ports.any(|port| port != 0 && port < PRIVILEGED) {
         all.insert(Capability::CAP_NET_BIND_SERVICE);
     }
+    // Where the kernel has no sockets for pings, raw ones are asked.
+    if config.services.iter().any(|text| text.split_whitespace().any(|word| word == "check=icmp")) {
+        all.insert(Capability::CAP_NET_RAW);
+    }
     if config.ctl_groups != crate::doors::Groups::default() {
         all.insert(Capability::CAP_CHOWN);
     }
@@ -75,6 +79,9 @@ mod tests {
         assert_eq!(of(&["af_packet:p"], |_| ()), ["CAP_NET_ADMIN", "CAP_NET_RAW"]);
         let low = |options: &mut Options| options.listeners = vec!["ptcp:653:127.0.0.1".into()];
         assert_eq!(of(&["memory:a"], low), ["CAP_NET_BIND_SERVICE"]);
+        let pings =
+            |options: &mut Options| options.services = vec!["lb balancer check=icmp".into()];
+        assert_eq!(of(&["memory:a"], pings), ["CAP_NET_RAW"]);
         let group = |options: &mut Options| options.ctl_readers = Some("0".into());
         assert_eq!(of(&["memory:a"], group), ["CAP_CHOWN"]);
     }
