@@ -4,7 +4,7 @@
 //! that the controller shows is kept in the file, and nothing else is said to it. From the next attempt on that
 //! authority must have signed what is shown. So whoever answers first is believed once, which is what was asked for.
 
-use crate::tls::TlsFiles;
+use crate::keys::TlsFiles;
 use crate::verifier::{Judge, Shown};
 use rustls::client::danger::ServerCertVerified;
 use rustls::{ClientConfig, Error};

@@ -1,9 +1,10 @@
 //! What a channel is told: controllers, listeners, bounds, keys.
 
 use crate::bootstrap::Connector;
+use crate::keys::{TlsError, TlsFiles};
 use crate::rate::Rate;
 use crate::target::{Listen, Target};
-use crate::tls::{Tls, TlsError, TlsFiles};
+use crate::tls::Tls;
 use openflow::{Version, VersionSet};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 //! New connections are judged by what the files hold now, looked at once a second at most. Files that cannot be used leave in
 //! force what was read before, and the log says why, once for each change. Connections that are there stay.
 
-use crate::tls::{TlsError, TlsFiles};
+use crate::keys::{TlsError, TlsFiles};
 use rustls::client::ResolvesClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified};
 use rustls::pki_types::{CertificateDer, UnixTime};

@@ -11,7 +11,7 @@
 //! |---|---|
 //! | [`target`] | `tcp:HOST[:PORT]`, `ptcp:[PORT][:ADDR]`, `punix:PATH` and others, read and printed |
 //! | [`channel`] | the threads: connecting with backoff, accepting, stopping |
-//! | [`tls`] | keys and certificates |
+//! | [`tls`], [`keys`], `fresh` | keys and certificates: as used, as named, read anew when they change |
 //! | `listener` | sockets to listen on |
 //! | [`unix`] | UNIX sockets and their files |
 //! | `shared` | what connections share: who is there, fail modes, spreading events, snooping |
@@ -45,6 +45,7 @@ pub mod config;
 pub mod connection;
 pub mod contact;
 mod fresh;
+pub mod keys;
 mod listener;
 mod monitors;
 mod output;
@@ -64,6 +65,6 @@ mod verifier;
 pub use channel::{Bound, Channel};
 pub use config::{ChannelError, Config, FailMode, Own};
 pub use contact::{Contact, Phase};
+pub use keys::{TlsError, TlsFiles};
 pub use rate::Rate;
 pub use target::{Listen, Target, TargetError};
-pub use tls::{TlsError, TlsFiles};
