@@ -44,9 +44,9 @@ impl Config {
         own.into_iter().flatten().chain(snoops)
     }
 
-    /// Folders that are written, or made.
-    pub(crate) fn folders_written(&self) -> impl Iterator<Item = &Path> {
-        let kept = self.persist.iter().map(|place| place.folder.as_path());
-        kept.chain(self.confine_paths.iter().map(PathBuf::as_path))
+    /// Folders that are written, and whether they are made if they are not there.
+    pub(crate) fn folders_written(&self) -> impl Iterator<Item = (&Path, bool)> {
+        let kept = self.persist.iter().map(|place| (place.folder.as_path(), true));
+        kept.chain(self.confine_paths.iter().map(|path| (path.as_path(), false)))
     }
 }

@@ -6,6 +6,8 @@ use landlock::{
     RulesetCreatedAttr as _, RulesetStatus, Scope,
 };
 use std::collections::BTreeSet;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 /// The newest version of Landlock whose rights are known here; older kernels have some of them.
@@ -29,27 +31,36 @@ fn folder(file: &Path) -> Option<PathBuf> {
     std::path::absolute(file).ok()?.parent().map(Path::to_owned)
 }
 
-/// The folder itself if it is there, and the one that it is to be made in otherwise.
-fn nearest(folder: &Path) -> Option<PathBuf> {
-    let folder = std::path::absolute(folder).ok()?;
-    folder.ancestors().find(|path| path.is_dir()).map(Path::to_owned)
+/// A folder that is written, which is there: what is above it must not be given in its place.
+fn made(folder: &Path, make: bool) -> Result<PathBuf, String> {
+    let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
+    let folder = std::path::absolute(folder).map_err(failed)?;
+    if make {
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
+    }
+    match folder.is_dir() {
+        true => Ok(folder),
+        false => Err(format!("{}: there is no such folder", folder.display())),
+    }
 }
 
-/// What this configuration names.
-pub(super) fn wanted(config: &Config, file: Option<&Path>) -> Wanted {
+/// What this configuration names. The folder of `--persist` is made if it is not there.
+pub(super) fn wanted(config: &Config, file: Option<&Path>) -> Result<Wanted, String> {
     let mut read: BTreeSet<PathBuf> = READ.iter().map(PathBuf::from).collect();
     let mut written: BTreeSet<PathBuf> = WRITTEN.iter().map(PathBuf::from).collect();
     read.extend(file.into_iter().chain(config.files_read()).filter_map(folder));
     read.extend(crate::upgrade::binary::own_path().ok().as_deref().and_then(folder));
     written.extend(config.files_written().filter_map(|file| folder(&file)));
-    written.extend(config.folders_written().filter_map(nearest));
+    for (folder, make) in config.folders_written() {
+        written.insert(made(folder, make)?);
+    }
     let sockets = config.channels().flat_map(|channel| &channel.listeners);
     written.extend(sockets.filter_map(of_channel::Listen::path).filter_map(folder));
     for attached in config.attachments() {
         written.extend(attached.files().iter().filter_map(|file| folder(file)));
         written.extend(attached.kind().folders.iter().map(PathBuf::from));
     }
-    Wanted { read, written }
+    Ok(Wanted { read, written })
 }
 
 /// From now on nothing else can be opened; in words, what can.
@@ -107,19 +118,23 @@ mod tests {
             listeners: vec![format!("punix:{}", path("of/br0.mgmt").display())],
             flows: vec![path("flows/flows.txt")],
             persist: Some(path("kept")),
-            confine_paths: vec![path("more/of/it")],
+            confine_paths: vec![path("more")],
             ..Options::default()
         };
-        let config = Config::new(options).unwrap();
-        let wanted = wanted(&config, Some(&path("etc/switch.toml")));
+        std::fs::create_dir(path("more")).unwrap();
+        let config = Config::new(options.clone()).unwrap();
+        let wanted = wanted(&config, Some(&path("etc/switch.toml"))).unwrap();
         for folder in ["flows", "etc"] {
             assert!(wanted.read.contains(&path(folder)), "{folder}: {wanted:?}");
         }
-        for folder in ["in", "of"] {
+        for folder in ["in", "of", "kept", "more"] {
             assert!(wanted.written.contains(&path(folder)), "{folder}: {wanted:?}");
         }
-        // Neither is there yet: they are made in this one.
-        assert!(wanted.written.contains(dir.path()), "{wanted:?}");
-        assert!(!wanted.read.contains(Path::new("/root")));
+        assert!(path("kept").is_dir(), "it is made, and not what is above it opened");
+        let above = |folder: &PathBuf| dir.path().starts_with(folder);
+        assert!(!wanted.written.iter().chain(&wanted.read).any(above), "{wanted:?}");
+        let missing = Options { confine_paths: vec![path("no/such")], ..options };
+        let refused = super::wanted(&Config::new(missing).unwrap(), None).unwrap_err();
+        assert!(refused.contains("no such folder"), "{refused}");
     }
 }

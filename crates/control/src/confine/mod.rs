@@ -48,8 +48,9 @@ pub fn enter(options: &Options) -> Result<(), Failure> {
     }
     let kept = capabilities::keep(&capabilities::wanted(&config))
         .map_err(|e| cannot("capabilities", e))?;
-    let files = files::keep(&files::wanted(&config, options.config.as_deref()))
-        .map_err(|e| cannot("Landlock", e))?;
+    let wanted = files::wanted(&config, options.config.as_deref());
+    let files = wanted.and_then(|wanted| files::keep(&wanted));
+    let files = files.map_err(|e| cannot("Landlock", e))?;
     calls::keep().map_err(|e| cannot("seccomp", e))?;
     // There is one.
     let _ = LEFT.set(format!("capabilities {kept}; {files}"));
