@@ -351,7 +351,10 @@ impl PortShared {
 
 /// Reasons for which a frame is dropped before the pipeline sees it.
 fn is_ingress(reason: ir::DropReason) -> bool {
-    matches!(reason, ir::DropReason::PortNoReceive | ir::DropReason::Policed)
+    matches!(
+        reason,
+        ir::DropReason::PortNoReceive | ir::DropReason::Policed | ir::DropReason::Standby
+    )
 }
 
 /// Reasons that are counted at the port a copy was to leave by.

@@ -15,7 +15,7 @@
 //! ([`waiting`]).
 //!
 //! [`connections`] puts the tracker of the crate `service` behind this interface, [`elements`] what else is there;
-//! [`admission`] asks the control side's own.
+//! [`admission`] asks the control side's own; [`trackers`] are those of all of them.
 //!
 //! Invariants: a call takes bounded time, whatever the packet; what grows with what a service holds is done
 //! by [`Service::tend`], off the packet path, in slices.
@@ -24,6 +24,7 @@ pub mod admission;
 mod call;
 pub mod connections;
 pub mod elements;
+pub mod trackers;
 pub mod waiting;
 
 use crate::counts::Serve;

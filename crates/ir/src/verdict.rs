@@ -64,6 +64,7 @@ reasons! {
         PortUnknown = "port_unknown", "Output to a port that does not exist.";
         PortDown = "port_down", "Output to a port that is down.";
         PortNoForward = "port_no_fwd", "Output to a port that is configured not to forward.";
+        Standby = "standby", "Received by a standby of a replicated group, whose active member has it.";
         PortNoReceive = "port_no_recv", "Received on a port that is configured to drop what it receives.";
         OutputToIngress = "output_to_ingress", "Output to the port the frame came in by, not asked for explicitly.";
         FrameTooShort = "frame_too_short", "Shorter than the least header of its kind.";

@@ -58,6 +58,7 @@ mod account;
 pub mod alg;
 mod burst;
 mod config;
+pub mod follow;
 mod fragment;
 mod gone;
 mod helped;
@@ -90,6 +91,8 @@ pub use account::Account;
 use account::Accounts;
 pub use alg::Alg;
 pub use config::{Config, Timeouts};
+pub use follow::{Applied, Changes};
+use follow::{Clock, Log};
 pub use fragment::Ticket;
 use fragment::{Fragments, Limits, Name};
 use gone::Gone;
@@ -128,11 +131,16 @@ pub struct Tracker {
     /// Which outside ports inside sockets have.
     pub(crate) mappings: nat::Mappings,
     pub(crate) random: Random,
+    /// Whose outside ports new connections get.
+    pub(crate) stripes: nat::Stripes,
     pub(crate) counters: Counters,
     /// What hints about this tracker's connections have; not 0.
     generation: u32,
     /// Connections that are gone since a watching writer last told which, while there is one.
     gone: Option<Gone>,
+    /// Where changes are told, while somebody follows.
+    log: Option<Box<Log>>,
+    clock: Clock,
     /// Memory for what is seen of a burst, between bursts.
     sight: Option<Box<Sight>>,
     apart: Pending,
@@ -171,9 +179,12 @@ impl Tracker {
             pools: Vec::new(),
             mappings: nat::Mappings::new(config.translated_max),
             random: Random(config.seed.rotate_left(17)),
+            stripes: nat::Stripes::ALL,
             counters: Counters::default(),
             generation: Random(config.seed ^ 0x6869_6e74).next() as u32 | 1,
             gone: None,
+            log: None,
+            clock: Clock::default(),
             sight: None,
             apart: Pending::NEW,
             helpers: alg::Helpers::default(),
@@ -297,6 +308,11 @@ impl Tracker {
     /// Removes expired connections, looking at no more than `steps_max` records. True if more may be
     /// due.
     pub fn expire(&mut self, now_ns: u64, steps_max: usize) -> bool {
+        self.expire_at(self.clock.at(now_ns), steps_max)
+    }
+
+    /// The same, at this time of the tracker's own clock.
+    fn expire_at(&mut self, now_ns: u64, steps_max: usize) -> bool {
         let now = ticks(now_ns);
         self.fragments.expire(now, steps_max);
         for _ in 0..steps_max {
@@ -316,13 +332,13 @@ impl Tracker {
     pub fn get(&self, now_ns: u64, tuple: &Tuple) -> Option<(Connection, Direction)> {
         let (at, direction) = self.find(tuple, self.index.places(self.hasher.hash(tuple)))?;
         let record = &self.records[at as usize];
-        let now = ticks(now_ns);
+        let now = ticks(self.clock.at(now_ns));
         (record.deadline > now).then(|| (self.show(at, now), direction))
     }
 
     /// All connections whose time is not over, in no order.
     pub fn connections(&self, now_ns: u64) -> impl Iterator<Item = Connection> {
-        let now = ticks(now_ns);
+        let now = ticks(self.clock.at(now_ns));
         (0..self.records.len() as u32)
             .filter(move |at| {
                 let record = &self.records[*at as usize];
@@ -340,7 +356,7 @@ impl Tracker {
         places: usize,
         see: &mut dyn FnMut(Connection),
     ) -> Option<usize> {
-        let now = ticks(now_ns);
+        let now = ticks(self.clock.at(now_ns));
         let end = self.records.len().min(from.saturating_add(places.max(1)));
         for at in from.min(end)..end {
             let record = &self.records[at];
@@ -427,7 +443,7 @@ impl Tracker {
         };
         // It left as the inverse of what the other side's answers come in as.
         let (at, back) = self.holder(&tuple.inverted())?;
-        if self.records[at as usize].deadline <= ticks(now_ns) {
+        if self.records[at as usize].deadline <= ticks(self.clock.at(now_ns)) {
             return None;
         }
         let direction = match back {

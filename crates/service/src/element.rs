@@ -20,8 +20,8 @@
 //! [promises](Element::writes) decides whether the packet is parsed again.
 
 use crate::catalogue::Error;
-use crate::conntrack::Selection;
 pub use crate::conntrack::{Apart, Ticket};
+use crate::conntrack::{Selection, Tracker};
 pub use crate::kept::{Given, Kept};
 use crate::packet::{Carries, Packet};
 
@@ -154,6 +154,11 @@ pub trait Instance: Send {
     /// If it is no image of such an instance.
     fn import(&mut self, _now_ns: u64, _image: Vec<u8>) -> Result<usize, String> {
         Err("a service of this kind keeps nothing".to_owned())
+    }
+
+    /// The tracker that it keeps its connections in, if it does so: for who follows it, or has it go on elsewhere.
+    fn tracker(&mut self) -> Option<&mut Tracker> {
+        None
     }
 
     /// Names, in stable words, and numbers.

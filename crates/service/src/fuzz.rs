@@ -1,4 +1,4 @@
-//! The bodies of the fuzz targets `conntrack`, `image`, `sandbox` and `transcode`, which the tests run on seeded random bytes.
+//! The bodies of the fuzz targets `conntrack`, `follow`, `image`, `sandbox` and `transcode`, which the tests run on seeded random bytes.
 
 use crate::conntrack::image::{Image, Writer};
 use crate::conntrack::{Alg, Apart, Config, Drop, Nat, Outcome, Request, Tracker};
@@ -89,6 +89,37 @@ pub fn conntrack(mut data: &[u8]) {
     );
 }
 
+/// Records of another tracker's changes, applied to a small copy that then goes on.
+///
+/// # Panics
+/// If what holds of all input does not hold: what is held stays within its limits, and is all gone in the end.
+pub fn follow(data: &[u8]) {
+    let mut config = Config::new(16, 1);
+    (config.translated_max, config.half_open_max) = (8, 8);
+    let mut copy = Tracker::new(config, 0);
+    let blocks = Ports::Blocks { first: 1, last: 8, size: 2, blocks_max: 2 };
+    let pool = Pool::new([192, 0, 2, 1].into(), [192, 0, 2, 2].into(), blocks).expect("a range");
+    let pool = copy.add_pool(pool);
+    copy.stand_still(0);
+    copy.begin_sync();
+    let mut records = data;
+    while !records.is_empty() && copy.apply(0, &mut records, 3).is_ok() {
+        assert!(copy.len() <= 16 && copy.half_open() <= 8);
+    }
+    let before = copy.len();
+    assert_eq!(copy.end_sync(0, usize::MAX), None);
+    assert_eq!(copy.len(), before, "all of it was told");
+    copy.begin_sync();
+    copy.end_sync(0, usize::MAX);
+    assert!(copy.is_empty(), "nothing of it was told again");
+    assert_eq!(copy.pool(pool).and_then(Pool::blocks).map(|(used, _)| used), Some(0));
+    copy.go_on(1 << 40);
+    let mut records = data;
+    while !records.is_empty() && copy.apply(1 << 40, &mut records, 3).is_ok() {}
+    while copy.expire(u64::MAX, 8) {}
+    assert!(copy.is_empty());
+}
+
 /// An image of connections. The first byte: 0, and the rest is the image as it is; else the rest is chunks,
 /// each behind one byte for its kind and one for its length, and an image with right checksums is made of them.
 /// None if it is no image.
@@ -125,7 +156,8 @@ pub fn image(data: &[u8]) -> Option<()> {
         assert!(tracker.len() <= 16 && tracker.half_open() <= 8);
     }
     let told = image.restored();
-    assert_eq!(told.connections + told.expired + told.known + told.no_room, count);
+    let each = told.connections + told.renewed + told.expired + told.known + told.no_room;
+    assert_eq!(each, count);
     assert_eq!(tracker.len() as u64, told.connections - told.replaced);
     let (mut writer, mut again) = Writer::new(&tracker, 0);
     while writer.slice(&mut tracker, 0, 2) {
@@ -330,6 +362,64 @@ mod tests {
                 data.extend(bytes);
             }
             super::transcode(&data);
+        }
+    }
+
+    #[test]
+    fn follow_seeded_random_bytes() {
+        let mut random = Random(17);
+        for _ in 0..20_000 {
+            let mut data = Vec::new();
+            for _ in 0..random.below(30) {
+                let protocol = [6, 17, 1, 132, 47][random.below(5) as usize];
+                let v6 = random.below(4) == 0;
+                let mut bits = random.below(256) as u16 & !(64 | 128 | 1) | u16::from(v6);
+                if protocol != 1 {
+                    bits &= !2;
+                }
+                if protocol == 6 && random.below(8) != 0 {
+                    bits |= 256;
+                }
+                let gone = random.below(4) == 0;
+                let ends = if v6 { 36 } else { 12 };
+                let mut body = match gone {
+                    true => vec![2, bits as u8 & 3, protocol, 0, 0],
+                    false => {
+                        let [low, high] = bits.to_le_bytes();
+                        let state = if protocol == 6 { random.below(11) as u8 } else { 0 };
+                        let mut body = vec![1, low, high, protocol, state, 0, 0, 0, 0, 0, 0];
+                        body.extend((random.below(1 << 40)).to_le_bytes());
+                        body
+                    }
+                };
+                let first = body.len();
+                let parts = 1 + usize::from(!gone && bits & 16 != 0);
+                body.resize(first + parts * ends, 0);
+                // Few ends, and ports of the pool's.
+                body[first] = random.below(3) as u8;
+                body[first + ends - 2] = random.below(3) as u8;
+                if parts == 2 {
+                    let reply = first + ends;
+                    body[reply + ends / 2 - 2..reply + ends / 2].copy_from_slice(&[2, 192]);
+                    (body[reply], body[reply + ends - 2]) = (1, random.below(9) as u8);
+                }
+                if !gone {
+                    let more = usize::from(bits & 32 != 0) * 16
+                        + match protocol {
+                            6 if bits & 256 != 0 => 4,
+                            6 | 132 => 52,
+                            17 => 8,
+                            _ => 0,
+                        };
+                    body.resize(body.len() + more, 0);
+                }
+                data.extend(body);
+            }
+            if random.below(4) == 0 {
+                let len = data.len() as u64;
+                data.truncate(random.below(len + 1) as usize);
+            }
+            super::follow(&data);
         }
     }
 

@@ -39,6 +39,7 @@
 //! Checked by: the tests below, which recompute every checksum; `lab/conntrack` against the kernel.
 
 mod mapping;
+mod stripes;
 #[cfg(test)]
 mod tests;
 mod translate;
@@ -54,6 +55,7 @@ use wire::checksum::{self, Delta};
 use wire::{IpProtocol, icmpv4, ipv6, sctp};
 
 pub(crate) use mapping::Mappings;
+pub use stripes::{STRIPES, Stripes};
 
 /// Ports looked at for one connection.
 pub const TRIES_MAX: u32 = 128;
@@ -307,7 +309,7 @@ impl Pool {
         &mut self,
         tuple: &Tuple,
         (sender, own): (u128, u16),
-        random: &mut Random,
+        (random, stripes): (&mut Random, Stripes),
         has: &dyn Fn(u128) -> Option<u16>,
         free: &mut dyn FnMut(u128, u16) -> bool,
     ) -> Option<(u128, u16)> {
@@ -333,7 +335,7 @@ impl Pool {
                     if !numbered {
                         return free(address, own).then_some((address, own));
                     }
-                    let mut free = |port| free(address, port);
+                    let mut free = |port| stripes.has(port) && free(address, port);
                     let may = |port: u16| all || (first..=last).contains(&port);
                     let known = has(address).filter(|port| may(*port) && free(*port));
                     known
@@ -343,7 +345,7 @@ impl Pool {
                 })
             }
             Ports::Blocks { blocks_max, .. } if numbered => {
-                self.blocks.as_mut()?.take(sender, blocks_max.into(), free)
+                self.blocks.as_mut()?.take(sender, blocks_max.into(), stripes, free)
             }
             Ports::Deterministic { first, inside, senders, .. } if numbered => {
                 let (inside, v6) = bits(inside);
@@ -431,11 +433,13 @@ impl Blocks {
         &mut self,
         sender: u128,
         blocks_max: usize,
+        stripes: Stripes,
         free: &mut dyn FnMut(u128, u16) -> bool,
     ) -> Option<(u128, u16)> {
         let size = self.size;
+        let ours = |first: u16| stripes.has_block(first, size);
         let blocks = self.of.entry(sender).or_default();
-        for block in blocks.iter_mut().filter(|block| block.count < size) {
+        for block in blocks.iter_mut().filter(|block| block.count < size && ours(block.first)) {
             if let Some(port) = block.take(size, free) {
                 return Some((block.address, port));
             }
@@ -444,8 +448,9 @@ impl Blocks {
         let address = blocks.first().map(|block| block.address);
         if blocks.len() < blocks_max {
             let same = self.free.iter().take(TRIES_MAX as usize);
-            let at = same.into_iter().position(|(a, _)| Some(*a) == address).unwrap_or(0);
-            if let Some((address, first)) = self.free.remove(at) {
+            let at = same.into_iter().position(|(a, first)| Some(*a) == address && ours(*first));
+            let any = || self.free.iter().position(|(_, first)| ours(*first));
+            if let Some((address, first)) = at.or_else(any).and_then(|at| self.free.remove(at)) {
                 let used = vec![0; usize::from(size).div_ceil(64)].into_boxed_slice();
                 let mut block = Block { address, first, used, count: 0 };
                 if let Some(port) = block.take(size, free) {

@@ -371,6 +371,10 @@ impl Instance for Tracking {
         tracked::import(&mut self.tracker, now_ns, image)
     }
 
+    fn tracker(&mut self) -> Option<&mut Tracker> {
+        Some(&mut self.tracker)
+    }
+
     fn counters(&self) -> Vec<(&'static str, u64)> {
         self.tracker.counters().all().collect()
     }
@@ -524,6 +528,10 @@ impl Instance for Translating {
 
     fn import(&mut self, now_ns: u64, image: Vec<u8>) -> Result<usize, String> {
         tracked::import(&mut self.tracker, now_ns, image)
+    }
+
+    fn tracker(&mut self) -> Option<&mut Tracker> {
+        Some(&mut self.tracker)
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

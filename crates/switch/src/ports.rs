@@ -12,7 +12,7 @@ use crate::switch::Switch;
 use datapath::policer::{Policer, Policing};
 use datapath::ports::{PortCounters, PortShared};
 use datapath::queues::{PortRef, Queues, QueuesConfig, Setting};
-use datapath::worker::Command;
+use datapath::worker::{Command, Reception};
 use port::link::LinkRequest;
 use port::{Port, RxQueue, TxQueue};
 use std::collections::BTreeMap;
@@ -137,8 +137,26 @@ impl Switch {
     /// switch can be given ports, and then entries, before a frame meets empty tables. Obeyed when
     /// this returns.
     pub fn set_receiving(&self, receives: bool) {
+        self.inner.receives.store(receives, Ordering::Relaxed);
+        self.tell_reception();
+    }
+
+    /// It is a standby: what comes in is dropped, under [`DropReason::Standby`](ir::DropReason::Standby); or none any more.
+    /// Obeyed when this returns.
+    pub fn set_standby(&self, standby: bool) {
+        self.inner.standby.store(standby, Ordering::Relaxed);
+        self.tell_reception();
+    }
+
+    fn tell_reception(&self) {
+        let receives = self.inner.receives.load(Ordering::Relaxed);
+        let reception = match (receives, self.inner.standby.load(Ordering::Relaxed)) {
+            (false, _) => Reception::Waits,
+            (true, true) => Reception::Standby,
+            (true, false) => Reception::Open,
+        };
         for worker in &self.inner.workers {
-            worker.send(Command::Receive(receives));
+            worker.send(Command::Receive(reception));
         }
         self.inner.settle_workers();
     }

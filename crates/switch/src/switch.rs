@@ -135,6 +135,10 @@ pub(crate) struct Inner {
     slots: Mutex<Vec<Slot>>,
     /// Octets of the descriptors of tunnel ports' frames.
     pub(crate) descriptor: AtomicU32,
+    /// See [`Switch::set_receiving`].
+    pub(crate) receives: AtomicBool,
+    /// See [`Switch::set_standby`].
+    pub(crate) standby: AtomicBool,
     ports: Mutex<Arc<PortTable>>,
     pub(crate) publisher: Arc<Publisher>,
     pub(crate) workers: Vec<Handle>,
@@ -414,6 +418,8 @@ impl Switch {
                 traffic: Traffic::new(epoch),
             }),
             descriptor: AtomicU32::new(0),
+            receives: AtomicBool::new(true),
+            standby: AtomicBool::new(false),
             slots: Mutex::new(Vec::new()),
             ports: Mutex::new(Arc::new(PortTable::default())),
             publisher,

@@ -20,13 +20,7 @@ pub fn add(switch: &Switch, words: &[String]) -> Result<(), String> {
 
 /// The services of a switch by name; of those that share their state, the first.
 pub(crate) fn owners(switch: &Switch) -> Vec<Arc<Named>> {
-    let mut all: Vec<Arc<Named>> = Vec::new();
-    for named in switch.services().elements().map(|elements| elements.list()).unwrap_or_default() {
-        if !all.iter().any(|other| other.shares_with(&named)) {
-            all.push(named);
-        }
-    }
-    all
+    switch.services().elements().map(|elements| elements.owners()).unwrap_or_default()
 }
 
 /// Refuses a service that an argument gives with a secret in the open: every user of the machine sees arguments.

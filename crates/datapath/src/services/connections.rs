@@ -86,6 +86,11 @@ impl Connections {
         self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// Does something with the tracker, while packets wait.
+    pub fn with<R>(&self, act: impl FnOnce(&mut Tracker) -> R) -> R {
+        act(&mut self.lock().tracker)
+    }
+
     /// Connections that somebody wants and whose time is not over, at most so many; packets wait meanwhile.
     pub fn list(
         &self,

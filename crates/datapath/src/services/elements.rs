@@ -24,7 +24,7 @@ use jit::Handed;
 use port::Csum;
 use service::balance::{Given, Spread};
 use service::catalogue;
-use service::conntrack::Selection;
+use service::conntrack::{Selection, Tracker};
 use service::element::{Apart, Element, Fate, Instance, Kept, Metadata, Passing, Writes};
 use service::packet::{Checksum, Offsets, Packet};
 use smallvec::SmallVec;
@@ -161,6 +161,11 @@ impl Named {
         self.lock().instance.forget(chosen)
     }
 
+    /// Does something with its tracker, while packets wait; none if it has none.
+    pub fn with_tracker<R>(&self, act: impl FnOnce(&mut Tracker) -> R) -> Option<R> {
+        self.lock().instance.tracker().map(act)
+    }
+
     /// What the backends of a balancer were given.
     pub fn given(&self) -> Vec<Given> {
         self.lock().instance.given()
@@ -237,6 +242,17 @@ pub enum AddError {
 }
 
 impl Elements {
+    /// All elements but those that share the state of another: of these, the first.
+    pub fn owners(&self) -> Vec<Arc<Named>> {
+        let mut all: Vec<Arc<Named>> = Vec::new();
+        for named in self.list() {
+            if !all.iter().any(|other| other.shares_with(&named)) {
+                all.push(named);
+            }
+        }
+        all
+    }
+
     /// Adds an element under a name and its number, with an instance that starts now, or its group's. `seed` is a number
     /// that nobody outside can guess.
     ///

@@ -6,6 +6,7 @@
 
 use super::lane::{Lane, LaneConfig};
 use super::load::{self, Load};
+use super::receive::Reception;
 use crate::capture::Tap;
 use crate::ports::{PortShared, PortTable};
 use crate::queues::Queues;
@@ -52,8 +53,8 @@ pub enum Command {
     Inject(Injection),
     /// Somebody looks at frames, until that is over.
     Capture(Arc<Tap>),
-    /// Receive, or leave what comes in the ports.
-    Receive(bool),
+    /// What to do with what comes in.
+    Receive(Reception),
     /// Nothing: that it was obeyed tells that the worker does not stand still.
     Answer,
     /// The lane ends.

@@ -36,8 +36,19 @@ pub(super) struct Receive {
     rounds: u64,
     /// The last round had frames.
     busy: bool,
-    /// Whether queues are asked at all.
-    pub(super) enabled: bool,
+    /// Whether queues are asked at all, and what becomes of what they give.
+    pub(super) reception: Reception,
+}
+
+/// What a lane does with its receive queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reception {
+    /// Frames are received and run.
+    Open,
+    /// Nothing is received: frames wait in the ports.
+    Waits,
+    /// Frames are received and dropped, under [`DropReason::Standby`].
+    Standby,
 }
 
 /// One receive queue.
@@ -65,7 +76,14 @@ enum State {
 impl Receive {
     /// No queues.
     pub(super) fn new(index: usize, bursts_max: usize) -> Receive {
-        Receive { index, queues: Vec::new(), bursts_max, rounds: 0, busy: false, enabled: true }
+        Receive {
+            index,
+            queues: Vec::new(),
+            bursts_max,
+            rounds: 0,
+            busy: false,
+            reception: Reception::Open,
+        }
     }
 
     /// Adds queues of a port.
@@ -110,15 +128,16 @@ impl Receive {
         now_ns: u64,
     ) -> (usize, bool) {
         let (mut received, mut more) = (0, false);
+        let standby = self.reception == Reception::Standby;
         for (queue, at) in self.queues.iter_mut().zip(self.rounds..) {
             if self.busy && queue.silent >= SILENT && !at.is_multiple_of(SILENT_EVERY) {
                 continue;
             }
             if queue.local {
-                received += queue.receive_local(buffers, run, tx, now_ns);
+                received += queue.receive_local(standby, buffers, run, tx, now_ns);
                 continue;
             }
-            let (mut n, mut in_place) = queue.receive(buffers, run, tx, now_ns);
+            let (mut n, mut in_place) = queue.receive(standby, buffers, run, tx, now_ns);
             queue.silent = if n > 0 { 0 } else { queue.silent.saturating_add(1) };
             received += n;
             for _ in 1..self.bursts_max {
@@ -126,7 +145,7 @@ impl Receive {
                     break;
                 }
                 tx.flush(true, now_ns);
-                (n, in_place) = queue.receive(buffers, run, tx, now_ns);
+                (n, in_place) = queue.receive(standby, buffers, run, tx, now_ns);
                 received += n;
             }
             more |= n == BURST_MAX;
@@ -144,7 +163,7 @@ impl Receive {
     /// Adds the descriptors that tell of frames, and says when a queue is to be asked without one: at once, if it has some.
     pub(super) fn wait_for<'a>(&'a self, fds: &mut Vec<PollFd<'a>>, now_ns: u64) -> Option<u64> {
         let mut until_ns: Option<u64> = None;
-        for queue in self.queues.iter().filter(|_| self.enabled) {
+        for queue in self.queues.iter().filter(|_| self.reception != Reception::Waits) {
             let at = match (queue.state, queue.queue.fd()) {
                 (_, None) if queue.local && queue.queue.local() == Some(false) => continue,
                 _ if queue.local && queue.queue.local() == Some(true) => now_ns,
@@ -167,6 +186,7 @@ impl Queue {
     /// been given to its queues before and behind it. Returns how many frames result.
     fn receive_local(
         &mut self,
+        standby: bool,
         buffers: &mut Buffers,
         run: &mut Run,
         tx: &mut Transmit,
@@ -176,7 +196,7 @@ impl Queue {
             return 0;
         }
         tx.hand_over_batches();
-        let (n, _) = self.receive(buffers, run, tx, now_ns);
+        let (n, _) = self.receive(standby, buffers, run, tx, now_ns);
         tx.hand_over_batches();
         self.queue.done();
         n
@@ -224,6 +244,7 @@ impl Queue {
     /// them where they lay.
     fn receive(
         &mut self,
+        standby: bool,
         buffers: &mut Buffers,
         run: &mut Run,
         tx: &mut Transmit,
@@ -266,18 +287,21 @@ impl Queue {
         let n = frames.len() + borrowed.len();
         let port = &self.port;
         let cell = port.cell(run.index);
-        let refuses = port.flags().has(PortFlags::NO_RECEIVE);
+        let refuses = match standby {
+            true => Some(DropReason::Standby),
+            false => (port.flags().has(PortFlags::NO_RECEIVE)).then_some(DropReason::PortNoReceive),
+        };
         run.watch.begin(port.number, n, now_ns);
-        if !borrowed.is_empty() && !refuses && run.takes_borrowed(n) {
+        if !borrowed.is_empty() && refuses.is_none() && run.takes_borrowed(n) {
             cell.count_rx(n as u64, port.octets(n, borrowed.sizes().bytes as usize));
             return (n, run.run_borrowed(buffers, port, tx, now_ns));
         }
         borrowed.become_frames(frames);
         let bytes: usize = frames.frames().iter().map(Frame::len).sum();
         cell.count_rx(n as u64, port.octets(n, bytes));
-        if refuses {
-            cell.count_drop(DropReason::PortNoReceive, n as u64);
-            run.refuse(frames, port, DropReason::PortNoReceive, now_ns);
+        if let Some(reason) = refuses {
+            cell.count_drop(reason, n as u64);
+            run.refuse(frames, port, reason, now_ns);
             frames.drain().for_each(|frame| tx.pool.give(frame));
         } else {
             run.run_frames(buffers, port, tx, now_ns);

@@ -71,8 +71,9 @@ impl Tracker {
         mut tell: impl FnMut(&mut P, Outcome),
     ) {
         for packets in packets.chunks_mut(BURST) {
+            let now_ns = self.clock.at(now_ns);
             self.burst(now_ns, request, packets, &mut tell);
-            self.expire(now_ns, packets.len() * STEPS_PER_PACKET);
+            self.expire_at(now_ns, packets.len() * STEPS_PER_PACKET);
         }
     }
 

@@ -29,7 +29,7 @@
 //! yesterday's window. An image tells whether its tracker had stopped ([`Image::went_on`]), and restores TCP's connections
 //! with windows that are not checked, as Linux has those of `conntrackd`, when it is [told to](Image::loosen).
 //!
-//! # Format, versions 2 and 3
+//! # Format, versions 2 to 4
 //!
 //! Numbers have their least significant octet first. A header of 32 octets:
 //!
@@ -68,7 +68,9 @@
 //! | 8 | UDP, UDP-Lite: nanoseconds until it is a stream |
 //! | 32 | if counted (bit 128): packets of the opener's direction and of the other, octets likewise |
 //!
-//! Version 3 is written where connections are counted, and only there.
+//! Version 3 is written where connections are counted, and only there. Version 4 may leave TCP's windows out (bit 256): 4
+//! octets then stand for 52, what each side offered and their scales. Its windows are not checked where it goes on. It is what
+//! [followers](super::follow) get.
 //!
 //! A connection that is gone: the first two of its bits (1), its protocol (1), its zone (2), and the opener's
 //! addresses and ports as above.
@@ -89,23 +91,27 @@
 //!
 //! Checked by: the tests below (the same packets to both trackers), `fuzz::image`.
 
+pub(super) mod entry;
 mod error;
 
 use super::gone::Gone;
 use super::lists::Queue;
-use super::record::{Flags, Notes, Progress, Record, Rest, Side};
+use super::record::Flags;
 use super::time::{TICK_SHIFT, ticks};
 use super::told::queue;
-use super::tuple::{Role, Tuple};
-use super::{Account, Tracker, sctp, tcp};
+use super::tuple::Tuple;
+use super::{Tracker, tcp};
 use crate::nat::{Pool, PoolId, Ports};
 use wire::IpProtocol;
 use wire::crc32c::crc32c;
 
+use entry::{Entry, has_stream, read_gone, take, write_gone};
 pub use error::Error;
 
 const MAGIC: &[u8; 8] = b"millconn";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
+/// What is written with windows, where connections are counted.
+const VERSION_COUNTED: u32 = 3;
 /// What is written where connections are not counted.
 const VERSION_UNCOUNTED: u32 = 2;
 /// The oldest version that is read.
@@ -127,251 +133,8 @@ mod kind {
     pub(super) const GONE: u8 = 4;
 }
 
-/// A connection's bits.
-mod bit {
-    pub(super) const V6: u16 = 1;
-    pub(super) const QUERY: u16 = 2;
-    pub(super) const REPLIED: u16 = 4;
-    pub(super) const ASSURED: u16 = 8;
-    pub(super) const TRANSLATED: u16 = 16;
-    pub(super) const LABELLED: u16 = 32;
-    pub(super) const BOUND: u16 = 64;
-    pub(super) const COUNTED: u16 = 128;
-    pub(super) const ALL: u16 = 255;
-}
-
 /// Of those, in one chunk: none takes more than 40 octets.
 const GONE_CHUNK: usize = 16 << 10;
-
-/// A connection, as it is written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
-    original: Tuple,
-    reply: Tuple,
-    replied: bool,
-    assured: bool,
-    state: u8,
-    mark: u32,
-    label: u128,
-    left_ns: u64,
-    /// Of UDP, nanoseconds until it is a stream.
-    stream_ns: u64,
-    progress: Progress,
-    notes: Notes,
-    bound: Option<u16>,
-    account: Option<Account>,
-}
-
-/// Addresses and ports.
-fn write_tuple(tuple: &Tuple, out: &mut Vec<u8>) {
-    for address in [tuple.src, tuple.dst] {
-        match tuple.v6 {
-            true => out.extend(address.to_le_bytes()),
-            false => out.extend((address as u32).to_le_bytes()),
-        }
-    }
-    out.extend(tuple.src_port.to_le_bytes());
-    out.extend(tuple.dst_port.to_le_bytes());
-}
-
-/// Addresses and ports of a tuple that is otherwise like this one.
-fn read_tuple(bytes: &mut &[u8], like: Tuple) -> Result<Tuple, &'static str> {
-    let mut address = || match like.v6 {
-        true => take(bytes).map(u128::from_le_bytes),
-        false => take(bytes).map(|word| u32::from_le_bytes(word).into()),
-    };
-    let (src, dst) = (address()?, address()?);
-    let src_port = u16::from_le_bytes(take(bytes)?);
-    let dst_port = u16::from_le_bytes(take(bytes)?);
-    Ok(Tuple { src, dst, src_port, dst_port, ..like })
-}
-
-/// A tuple without addresses and ports, by its bits.
-fn blank(bits: u16, protocol: IpProtocol, zone: u16) -> Result<Tuple, &'static str> {
-    let (v6, query) = (bits & bit::V6 != 0, bits & bit::QUERY != 0);
-    if query && !matches!(protocol, IpProtocol::ICMP | IpProtocol::ICMPV6) {
-        return Err("a query of a protocol that has none");
-    }
-    let role = if query { Role::Request } else { Role::Any };
-    Ok(Tuple { src: 0, dst: 0, src_port: 0, dst_port: 0, zone, protocol, v6, role })
-}
-
-/// A connection that is gone, by its opener's tuple.
-fn write_gone(tuple: &Tuple, out: &mut Vec<u8>) {
-    let bits = if tuple.v6 { bit::V6 } else { 0 } | if tuple.is_query() { bit::QUERY } else { 0 };
-    out.extend([bits as u8, tuple.protocol.0]);
-    out.extend(tuple.zone.to_le_bytes());
-    write_tuple(tuple, out);
-}
-
-fn read_gone(bytes: &mut &[u8]) -> Result<Tuple, &'static str> {
-    let [bits, protocol] = take(bytes)?;
-    let bits = u16::from(bits);
-    if bits & !(bit::V6 | bit::QUERY) != 0 {
-        return Err("a connection that is gone has a bit that means nothing");
-    }
-    let zone = u16::from_le_bytes(take(bytes)?);
-    let like = blank(bits, IpProtocol(protocol), zone)?;
-    read_tuple(bytes, like)
-}
-
-fn has_progress(protocol: IpProtocol) -> bool {
-    matches!(protocol, IpProtocol::TCP | IpProtocol::SCTP)
-}
-
-fn has_stream(protocol: IpProtocol) -> bool {
-    matches!(protocol, IpProtocol::UDP | IpProtocol::UDP_LITE)
-}
-
-impl Entry {
-    fn write(&self, out: &mut Vec<u8>) {
-        let Entry { original, reply, progress, notes, .. } = self;
-        let translated = *reply != original.inverted();
-        let bits = [
-            (original.v6, bit::V6),
-            (original.is_query(), bit::QUERY),
-            (self.replied, bit::REPLIED),
-            (self.assured, bit::ASSURED),
-            (translated, bit::TRANSLATED),
-            (self.label != 0, bit::LABELLED),
-            (self.bound.is_some(), bit::BOUND),
-            (self.account.is_some(), bit::COUNTED),
-        ];
-        let bits = bits.iter().filter(|(set, _)| *set).fold(0, |sum, (_, bit)| sum | bit);
-        out.extend(bits.to_le_bytes());
-        out.extend([original.protocol.0, self.state]);
-        out.extend(original.zone.to_le_bytes());
-        out.extend(self.mark.to_le_bytes());
-        out.extend(self.left_ns.to_le_bytes());
-        write_tuple(original, out);
-        if translated {
-            write_tuple(reply, out);
-        }
-        if self.label != 0 {
-            out.extend(self.label.to_le_bytes());
-        }
-        if let Some(pool) = self.bound {
-            out.extend(pool.to_le_bytes());
-        }
-        if has_progress(original.protocol) {
-            for side in &progress.sides {
-                for word in [side.end, side.max_end, side.max_window, side.max_ack] {
-                    out.extend(word.to_le_bytes());
-                }
-            }
-            out.extend({ notes.last_ack }.to_le_bytes());
-            out.extend({ notes.last_end }.to_le_bytes());
-            out.extend(progress.last_window.to_le_bytes());
-            out.extend(progress.last_len.to_le_bytes());
-            out.extend(progress.said);
-            out.extend(progress.scales);
-            out.extend([progress.repeats, progress.last, notes.noted, notes.noted_scale]);
-        } else if has_stream(original.protocol) {
-            out.extend(self.stream_ns.to_le_bytes());
-        }
-        if let Some(Account { packets, octets }) = self.account {
-            packets.iter().chain(&octets).for_each(|n| out.extend(n.to_le_bytes()));
-        }
-    }
-
-    /// The connection at the front of `bytes`.
-    fn read(bytes: &mut &[u8]) -> Result<Entry, &'static str> {
-        let bits = u16::from_le_bytes(take(bytes)?);
-        if bits & !bit::ALL != 0 {
-            return Err("a connection has a bit that means nothing");
-        }
-        let [protocol, state] = take(bytes)?;
-        let protocol = IpProtocol(protocol);
-        let known = match protocol {
-            IpProtocol::TCP => tcp::State::from_number(state) as u8,
-            IpProtocol::SCTP => sctp::State::from_number(state) as u8,
-            _ => 0,
-        };
-        if known != state {
-            return Err("a state that its protocol does not have");
-        }
-        let zone = u16::from_le_bytes(take(bytes)?);
-        let mark = u32::from_le_bytes(take(bytes)?);
-        let left_ns = u64::from_le_bytes(take(bytes)?);
-        let original = read_tuple(bytes, blank(bits, protocol, zone)?)?;
-        let mut reply = original.inverted();
-        if bits & bit::TRANSLATED != 0 {
-            reply = read_tuple(bytes, reply)?;
-            if reply == original.inverted() {
-                return Err("a connection is translated to what it was");
-            }
-        }
-        let mut label = 0;
-        if bits & bit::LABELLED != 0 {
-            label = u128::from_le_bytes(take(bytes)?);
-        }
-        let mut bound = None;
-        if bits & bit::BOUND != 0 {
-            bound = Some(u16::from_le_bytes(take(bytes)?));
-        }
-        let (mut progress, mut notes, mut stream_ns) = (Progress::NEW, Notes::NEW, 0);
-        if has_progress(protocol) {
-            for side in &mut progress.sides {
-                let mut word = || take(bytes).map(u32::from_le_bytes);
-                let (end, max_end) = (word()?, word()?);
-                *side = Side { end, max_end, max_window: word()?, max_ack: word()? };
-            }
-            notes.last_ack = u32::from_le_bytes(take(bytes)?);
-            notes.last_end = u32::from_le_bytes(take(bytes)?);
-            progress.last_window = u16::from_le_bytes(take(bytes)?);
-            progress.last_len = u16::from_le_bytes(take(bytes)?);
-            progress.said = take(bytes)?;
-            progress.scales = take(bytes)?;
-            [progress.repeats, progress.last, notes.noted, notes.noted_scale] = take(bytes)?;
-            if progress.scales.iter().chain([&notes.noted_scale]).any(|scale| *scale > 14) {
-                return Err("a window scale above 14");
-            }
-        } else if has_stream(protocol) {
-            stream_ns = u64::from_le_bytes(take(bytes)?);
-        }
-        let mut account = None;
-        if bits & bit::COUNTED != 0 {
-            let mut word = || take(bytes).map(u64::from_le_bytes);
-            account = Some(Account { packets: [word()?, word()?], octets: [word()?, word()?] });
-        }
-        let (replied, assured) = (bits & bit::REPLIED != 0, bits & bit::ASSURED != 0);
-        let entry = Entry {
-            original,
-            reply,
-            replied,
-            assured,
-            state,
-            mark,
-            label,
-            left_ns,
-            stream_ns,
-            progress,
-            notes,
-            bound,
-            account,
-        };
-        Ok(entry)
-    }
-
-    /// Its record; deadline and links are not set.
-    fn record(&self) -> (Record, Rest) {
-        let (mut record, mut rest) = Record::new(&self.original, &self.reply);
-        (record.state, rest.mark, rest.notes) = (self.state, self.mark, self.notes);
-        record.progress = self.progress.with(record.flags());
-        let flags = record.flags_mut();
-        flags.set(Flags::REPLIED.when(self.replied));
-        flags.set(Flags::ASSURED.when(self.assured));
-        flags.set(Flags::MARKED.when(self.mark != 0 || self.label != 0));
-        (record, rest)
-    }
-}
-
-/// The octets at the front.
-fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], &'static str> {
-    let (front, rest) = bytes.split_first_chunk().ok_or("it is cut short")?;
-    *bytes = rest;
-    Ok(*front)
-}
 
 /// Nanoseconds until a tick begins.
 fn until(tick: u32, now_ns: u64) -> u64 {
@@ -401,6 +164,8 @@ pub struct Writer {
     changes: bool,
     /// No packet comes to the tracker any more.
     stopped: bool,
+    /// For a [follower](super::follow): settled connections alone, without windows, and they count as told.
+    follows: bool,
 }
 
 impl Writer {
@@ -428,8 +193,21 @@ impl Writer {
     /// Begins an image of this tracker: the writer and the image's first octets. `taken_at` is in
     /// seconds since 1970.
     pub fn new(tracker: &Tracker, taken_at: u64) -> (Writer, Vec<u8>) {
+        let version = match tracker.accounts.counts() {
+            true => VERSION_COUNTED,
+            false => VERSION_UNCOUNTED,
+        };
+        Writer::begun(tracker, taken_at, version)
+    }
+
+    /// Begins an image for a [follower](super::follow), of connections that are worth telling.
+    pub fn for_follower(tracker: &Tracker, taken_at: u64) -> (Writer, Vec<u8>) {
+        let (writer, out) = Writer::begun(tracker, taken_at, VERSION);
+        (Writer { follows: true, ..writer }, out)
+    }
+
+    fn begun(tracker: &Tracker, taken_at: u64, version: u32) -> (Writer, Vec<u8>) {
         let mut out = MAGIC.to_vec();
-        let version = if tracker.accounts.counts() { VERSION } else { VERSION_UNCOUNTED };
         out.extend(version.to_le_bytes());
         out.extend(taken_at.to_le_bytes());
         out.extend((tracker.len() as u64).to_le_bytes());
@@ -443,6 +221,7 @@ impl Writer {
             watches: false,
             changes: false,
             stopped: false,
+            follows: false,
         };
         let mut blocks_left = BLOCKS_MAX;
         for (at, pool) in tracker.pools.iter().enumerate() {
@@ -483,6 +262,7 @@ impl Writer {
     /// false if these were the last. Takes the place of what was noted before.
     pub fn slice(&mut self, tracker: &mut Tracker, now_ns: u64, records: usize) -> bool {
         self.begin(kind::CONNECTIONS);
+        let now_ns = tracker.clock.at(now_ns);
         let now = ticks(now_ns);
         let first = self.next as usize;
         let last = tracker.records.len().min(first + records.clamp(1, SLOTS_MAX));
@@ -498,32 +278,21 @@ impl Writer {
             if record.deadline <= now {
                 continue;
             }
-            let (original, reply) = tracker.tuples(at);
-            let rest = &tracker.rests[at as usize];
-            let (progress, notes) = (record.progress, record.notes(rest));
-            let stream_ns = match has_stream(original.protocol) {
-                true => until(record.stream_from().saturating_add(1), now_ns),
-                false => 0,
-            };
-            let bound = match record.flags().has(Flags::SOURCE_NAT) {
-                true => self.bound(tracker, &original, &reply),
-                false => None,
-            };
-            let entry = Entry {
-                original,
-                reply,
-                replied: record.flags().has(Flags::REPLIED),
-                assured: record.flags().has(Flags::ASSURED),
-                state: record.state,
-                mark: rest.mark,
-                label: tracker.label_of(at),
-                left_ns: until(record.deadline, now_ns),
-                stream_ns,
-                progress,
-                notes,
-                bound,
-                account: tracker.accounts.get(at),
-            };
+            if self.follows {
+                if !tracker.is_settled(at) {
+                    continue;
+                }
+                tracker.records[at as usize].flags_mut().set(Flags::TOLD);
+            }
+            let mut entry = tracker.entry(at, now_ns);
+            let record = &tracker.records[at as usize];
+            if record.flags().has(Flags::SOURCE_NAT) {
+                entry.bound = self.bound(tracker, &entry.original, &entry.reply);
+            }
+            entry.loose = self.follows;
+            if !self.follows {
+                entry.account = tracker.accounts.get(at);
+            }
             entry.write(&mut self.chunk);
             self.connections += 1;
         }
@@ -590,6 +359,8 @@ pub struct Restored {
     pub known: u64,
     /// Connections of an image, untouched, that made way for one of the first.
     pub replaced: u64,
+    /// Of followed ones, those that were there, untouched, and are as they are told now.
+    pub renewed: u64,
     /// There was no room, by one of the tracker's limits.
     pub no_room: u64,
     /// Of the first, those whose block of ports is another's by now: they keep their ports, unbound.
@@ -714,8 +485,8 @@ impl Image {
                     let said = take(&mut payload).map_err(|_| bad("the end is cut short"))?;
                     let said = u64::from_le_bytes(said);
                     stopped = match (version, payload) {
-                        (1, []) | (2 | 3, [0]) => false,
-                        (2 | 3, [1]) => true,
+                        (1, []) | (2..=VERSION, [0]) => false,
+                        (2..=VERSION, [1]) => true,
                         _ => return Err(bad("the end is told otherwise than in this version")),
                     };
                     if said != has {
@@ -796,6 +567,7 @@ impl Image {
     /// Restores so many connections into a tracker, the same each time; false if these were the last.
     /// Pools come with the first, with all that is bound in them, so this is to be called until it says so.
     pub fn restore(&mut self, tracker: &mut Tracker, now_ns: u64, connections: usize) -> bool {
+        let now_ns = tracker.clock.at(now_ns);
         for pool in std::mem::take(&mut self.pools) {
             let (id, left) = tracker.adopt(pool);
             self.ids.push(id);
@@ -890,7 +662,7 @@ impl Tracker {
     }
 
     /// A connection of an earlier image is gone where it comes from.
-    fn take_away(&mut self, original: &Tuple) {
+    pub(super) fn take_away(&mut self, original: &Tuple) {
         let mut candidates = self.index.candidates(self.index.places(self.hasher.hash(original)));
         let found = candidates.find(|at| {
             let record = &self.records[*at as usize];
@@ -901,7 +673,33 @@ impl Tracker {
         }
     }
 
-    fn restore(
+    /// A connection as it is written: not counted, and bound in no pool.
+    pub(super) fn entry(&self, at: u32, now_ns: u64) -> Entry {
+        let (original, reply) = self.tuples(at);
+        let (record, rest) = (&self.records[at as usize], &self.rests[at as usize]);
+        let stream_ns = match has_stream(original.protocol) {
+            true => until(record.stream_from().saturating_add(1), now_ns),
+            false => 0,
+        };
+        Entry {
+            original,
+            reply,
+            replied: record.flags().has(Flags::REPLIED),
+            assured: record.flags().has(Flags::ASSURED),
+            state: record.state,
+            mark: rest.mark,
+            label: self.label_of(at),
+            left_ns: until(record.deadline, now_ns),
+            stream_ns,
+            progress: record.progress,
+            notes: record.notes(rest),
+            bound: None,
+            account: None,
+            loose: false,
+        }
+    }
+
+    pub(super) fn restore(
         &mut self,
         entry: &Entry,
         pool: Option<PoolId>,
@@ -924,6 +722,12 @@ impl Tracker {
         }
         let (mut record, rest) = entry.record();
         record.deadline = deadline;
+        if has_stream(original.protocol) {
+            record.progress.sides[0].end = match entry.stream_ns.saturating_sub(age_ns) {
+                0 => ticks(now_ns).saturating_sub(1),
+                left => tick_in(left, now_ns).saturating_sub(1),
+            };
+        }
         let half_open = queue(&record).is_some_and(Queue::is_half_open);
         while let Some(at) = self.twin(original, reply) {
             let older = self.records[at as usize].flags().has(Flags::UNTOUCHED)
@@ -934,6 +738,10 @@ impl Tracker {
                 if self.reply_of(at) != *reply {
                     give_up(self);
                 }
+                return;
+            }
+            if self.renew(at, entry, (&record, &rest)) {
+                restored.renewed += 1;
                 return;
             }
             self.remove(at);
@@ -952,12 +760,6 @@ impl Tracker {
             Some(pool) => pool.claim(original.src, reply.dst, reply.dst_port),
             None => true,
         };
-        if has_stream(original.protocol) {
-            record.progress.sides[0].end = match entry.stream_ns.saturating_sub(age_ns) {
-                0 => ticks(now_ns).saturating_sub(1),
-                left => tick_in(left, now_ns).saturating_sub(1),
-            };
-        }
         let Some(at) = self.place(original, reply, record, rest) else {
             restored.no_room += 1;
             give_up(self);
@@ -969,7 +771,11 @@ impl Tracker {
         if let Some(account) = entry.account {
             self.accounts.set(at, account);
         }
-        self.records[at as usize].flags_mut().set(Flags::UNTOUCHED);
+        if entry.loose && pool.is_none() && self.records[at as usize].flags().has(Flags::SOURCE_NAT)
+        {
+            self.claim_told(original, reply);
+        }
+        self.records[at as usize].flags_mut().set(Flags::UNTOUCHED | Flags::TOLD);
         self.counters.connections_imported += 1;
         restored.connections += 1;
         restored.unbound += u64::from(!bound);
@@ -977,4 +783,4 @@ impl Tracker {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

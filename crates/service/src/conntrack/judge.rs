@@ -145,6 +145,7 @@ impl Tracker {
                 return Outcome { drop: Some(Drop::Apart), ..INVALID };
             }
             let before = if controls { self.unshift(packet, at, direction) } else { None };
+            let followed = self.log.is_some().then(|| self.worth_telling(at));
             match self.advance(now_ns, now, packet, transport, at, direction) {
                 Advance::Invalid => {
                     if let Some(before) = before {
@@ -200,6 +201,9 @@ impl Tracker {
                         self.remove(at);
                     } else {
                         self.requeue(at);
+                        if let Some(before) = followed {
+                            self.tell_if_changed(now_ns, at, &before);
+                        }
                     }
                     return outcome;
                 }
@@ -275,6 +279,10 @@ impl Tracker {
                 }
                 self.exec(at, request);
                 self.control(at, request);
+                // One that opens another way than by a handshake, or that carries what was announced, may be of note at once.
+                if self.log.is_some() {
+                    self.tell(now_ns, at);
+                }
                 if self.records[at as usize].flags().has(Flags::CONTROL) {
                     // Of UDP, the first packet says it.
                     let _ = self.announced(now, request, packet, at, Direction::Original);

@@ -25,6 +25,7 @@ impl Tracker {
             Subject::Error { tuple } => (tuple, true),
             _ => return INVALID,
         };
+        let now_ns = self.clock.at(now_ns);
         let alive = |at: u32| self.records[at as usize].deadline > ticks(now_ns);
         let replaced = |way| request.force && request.commit && way == Direction::Reply && !error;
         match self.holder(&tuple).filter(|(at, way)| alive(*at) && !replaced(*way)) {

@@ -60,6 +60,9 @@ impl Flags {
     /// A control connection has announced it.
     pub(crate) const RELATED: Flags = Flags(16384);
 
+    /// Who follows the tracker was told of it; where another tracker is followed, it was told of here.
+    pub(crate) const TOLD: Flags = Flags(32768);
+
     /// A packet of it was seen, or an action sets something of it.
     #[inline]
     pub(crate) fn touch(&mut self) {
@@ -75,6 +78,12 @@ impl Flags {
     #[inline(always)]
     pub(crate) fn when(self, wanted: bool) -> Flags {
         Flags(self.0 * u16::from(wanted))
+    }
+
+    /// Those of these that are true.
+    #[inline]
+    pub(crate) fn only(self, these: Flags) -> Flags {
+        Flags(self.0 & these.0)
     }
 
     #[inline]

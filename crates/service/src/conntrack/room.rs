@@ -238,6 +238,9 @@ impl Tracker {
         }
         self.index.remove(self.index.places(self.hasher.hash(&original)), at);
         let flags = self.records[at as usize].flags();
+        if flags.has(Flags::TOLD) {
+            self.tell_gone(&original);
+        }
         if flags.has(Flags::TWO_KEYS) {
             self.index.remove(self.index.places(self.hasher.hash(&reply)), at);
             self.translated -= 1;

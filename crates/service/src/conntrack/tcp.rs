@@ -246,6 +246,8 @@ const SCALES: u8 = 1;
 const SACK: u8 = 2;
 /// It was the first to close.
 const CLOSED_FIRST: u8 = 4;
+/// What a side has offered in its SYN.
+pub(super) const OFFERS: u8 = SCALES | SACK;
 /// Its windows are not checked.
 pub(super) const UNCHECKED: u8 = 8;
 /// It has data under way.

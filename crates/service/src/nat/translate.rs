@@ -1,11 +1,23 @@
 //! Bindings of the tracker's connections, and its packets by them.
 
-use super::{Newcomer, Pool, PoolId, Ports, Rule, changed, class, rewrite, rewrite_error, search};
+use super::{
+    Newcomer, Pool, PoolId, Ports, Rule, Stripes, changed, class, rewrite, rewrite_error, search,
+};
 use crate::conntrack::{Direction, Drop, Outcome, Role, Tracker, Tuple};
 use crate::packet::Packet;
 use crate::random::Random;
 
+/// A destination is nobody's own.
+fn chance(random: &mut Random) -> (&mut Random, Stripes) {
+    (random, Stripes::ALL)
+}
+
 impl Tracker {
+    /// From now on new connections get ports of these stripes alone.
+    pub fn set_stripes(&mut self, stripes: Stripes) {
+        self.stripes = stripes;
+    }
+
     /// A reply tuple by this rule that no connection has. None if there is none left.
     ///
     /// Where there is none, a connection that is over gives way: one that has the tuple, or, where ports are a sender's own, one of
@@ -60,7 +72,9 @@ impl Tracker {
             return None;
         }
         let (first, last) = class(original, original.src_port);
-        let free = |dst_port| self.holder(&Tuple { dst_port, ..plain }).is_none();
+        let free = |dst_port| {
+            self.stripes.has(dst_port) && self.holder(&Tuple { dst_port, ..plain }).is_none()
+        };
         let port = search(first, last, original.src_port, random, free);
         Some(Tuple { dst_port: port?, ..plain })
     }
@@ -130,10 +144,10 @@ impl Tracker {
             let has = |_| None;
             let taken = match pool.ports {
                 Ports::Keep | Ports::Range(..) => {
-                    let mut taken = pool.take(original, sender, random, &has, &mut fits);
+                    let mut taken = pool.take(original, sender, chance(random), &has, &mut fits);
                     if taken.is_none() && (original.has_ports() || original.is_query()) {
                         shared = true;
-                        taken = pool.take(original, sender, random, &has, &mut |_, _| true);
+                        taken = pool.take(original, sender, chance(random), &has, &mut |_, _| true);
                     }
                     taken
                 }
@@ -150,7 +164,8 @@ impl Tracker {
             if shared {
                 // The client's port is what tells the two apart.
                 let (first, last) = class(original, original.src_port);
-                let fits = |dst_port| free(&Tuple { dst_port, ..reply });
+                let fits =
+                    |dst_port| self.stripes.has(dst_port) && free(&Tuple { dst_port, ..reply });
                 let Some(port) = search(first, last, original.src_port, random, fits) else {
                     pool.exhausted += 1;
                     return None;
@@ -163,7 +178,8 @@ impl Tracker {
             let mut fits = |dst: u128, port: u16| free(&Tuple { dst, dst_port: port, ..reply });
             let sender = (original.src, original.src_port);
             let has = |outside| self.mappings.get(self.socket(original, outside));
-            let Some((dst, port)) = pool.take(original, sender, random, &has, &mut fits) else {
+            let taken = pool.take(original, sender, (random, self.stripes), &has, &mut fits);
+            let Some((dst, port)) = taken else {
                 pool.exhausted += 1;
                 return None;
             };

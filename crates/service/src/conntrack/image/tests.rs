@@ -35,7 +35,7 @@ fn all(tracker: &Tracker, now_ns: u64) -> Vec<String> {
     list
 }
 
-fn end(n: u64, v6: bool, port: u16) -> (IpAddr, u16) {
+pub(in crate::conntrack) fn end(n: u64, v6: bool, port: u16) -> (IpAddr, u16) {
     let address = match v6 {
         true => IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, n as u16]),
         false => IpAddr::from([10, 0, 0, n as u8]),
@@ -44,7 +44,7 @@ fn end(n: u64, v6: bool, port: u16) -> (IpAddr, u16) {
 }
 
 /// A packet of few ends, in either direction, and what is asked of it.
-fn packet(random: &mut Random, pools: &[PoolId; 2]) -> (Frame, Request) {
+pub(in crate::conntrack) fn packet(random: &mut Random, pools: &[PoolId; 2]) -> (Frame, Request) {
     let v6 = random.below(4) == 0;
     let (mut a, mut b) =
         (end(1 + random.below(3), v6, 1000 + random.below(3) as u16), end(9, v6, 80));
@@ -98,7 +98,7 @@ fn packet(random: &mut Random, pools: &[PoolId; 2]) -> (Frame, Request) {
     (frame, request)
 }
 
-fn pass(
+pub(in crate::conntrack) fn pass(
     tracker: &mut Tracker,
     now_ns: u64,
     frame: &Frame,
@@ -110,11 +110,11 @@ fn pass(
     (outcome[0], bytes)
 }
 
-fn outside(v6: bool) -> IpAddr {
+pub(in crate::conntrack) fn outside(v6: bool) -> IpAddr {
     if v6 { IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 0xc0]) } else { [192, 0, 2, 1].into() }
 }
 
-fn with_pools(seed: u64, now_ns: u64) -> (Tracker, [PoolId; 2]) {
+pub(in crate::conntrack) fn with_pools(seed: u64, now_ns: u64) -> (Tracker, [PoolId; 2]) {
     let config = Config {
         translated_max: 1000,
         half_open_max: 1000,
@@ -380,8 +380,8 @@ fn damage_is_found_and_named() {
     }
     let error = |bytes: Vec<u8>| Image::read(bytes).unwrap_err().to_string();
     let mut newer = bytes.clone();
-    newer[8] = 4;
-    assert_eq!(error(newer), "the image is of version 4; this program reads versions 1 to 3");
+    newer[8] = 5;
+    assert_eq!(error(newer), "the image is of version 5; this program reads versions 1 to 4");
     let mut damaged = bytes.clone();
     damaged[60] ^= 1;
     let want = "the image is damaged: the checksum of chunk 0 at octet 32 is wrong";
