@@ -3,7 +3,7 @@
 //! A tracker that is [followed](Tracker::follow) writes down what becomes of its connections, under the lock that its packets hold
 //! already. Who follows [takes](Tracker::take_changes) what was written, some times a second, and gives an empty buffer in its
 //! place, so that packets never wait for it. The buffer is bounded. When it is full, nothing more is written and the
-//! follower is told: it asks for an [image](super::image::Writer::for_follower) then, as it does at the start.
+//! follower is told: it has [all of them](Tracker::tell_all) told then, as it has at the start.
 //!
 //! # What is told
 //!
@@ -25,7 +25,7 @@
 //!
 //! A tracker that is a copy stands [still](Tracker::stand_still): its clock does too, and no connection ages. When it
 //! [goes on](Tracker::go_on), each has the time that it had when it was told last; that costs the same for any number of them.
-//! A resynchronisation is [begun](Tracker::begin_sync), gets the image and whatever is told meanwhile, and is
+//! A resynchronisation is [begun](Tracker::begin_sync), gets all connections and whatever is told meanwhile, and is
 //! [ended](Tracker::end_sync): what was not told of in between is gone.
 //!
 //! Cost: 40 to 60 ns a record, 31 to 60 octets in IPv4. Packets that change nothing are not looked at.
@@ -36,6 +36,7 @@ use super::image::Restored;
 use super::image::entry::{Entry, read_gone, take, write_gone};
 use super::lists::Queue;
 use super::record::{Flags, Record, Rest};
+use super::time::ticks;
 use super::told::queue;
 use super::tuple::Tuple;
 
@@ -62,7 +63,7 @@ pub(super) struct Log {
 pub struct Changes {
     /// Records, one behind another.
     pub records: Vec<u8>,
-    /// More has changed than there was room for: an image is needed.
+    /// More has changed than there was room for: all is to be told anew.
     pub full: bool,
     /// How many records.
     pub told: u64,
@@ -182,6 +183,32 @@ impl Tracker {
         if log.begin(kind::CONNECTION) {
             entry.write(&mut log.octets);
         }
+    }
+
+    /// Appends records of all connections that are worth telling, of so many places from this one on, in a lock's time. The place to go on
+    /// from; none if these were the last.
+    pub fn tell_all(
+        &mut self,
+        now_ns: u64,
+        from: usize,
+        places: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<usize> {
+        let now_ns = self.clock.at(now_ns);
+        let end = self.records.len().min(from.saturating_add(places.max(1)));
+        for at in from.min(end)..end {
+            let record = &self.records[at];
+            if !record.flags().has(Flags::LIVE) || record.deadline <= ticks(now_ns) {
+                continue;
+            }
+            let at = at as u32;
+            if self.is_settled(at) {
+                self.records[at as usize].flags_mut().set(Flags::TOLD);
+                out.push(kind::CONNECTION);
+                Entry { loose: true, ..self.entry(at, now_ns) }.write(out);
+            }
+        }
+        (end < self.records.len()).then_some(end)
     }
 
     /// Writes down that a connection is gone which was told of.

@@ -29,7 +29,7 @@
 //! yesterday's window. An image tells whether its tracker had stopped ([`Image::went_on`]), and restores TCP's connections
 //! with windows that are not checked, as Linux has those of `conntrackd`, when it is [told to](Image::loosen).
 //!
-//! # Format, versions 2 to 4
+//! # Format, versions 2 and 3
 //!
 //! Numbers have their least significant octet first. A header of 32 octets:
 //!
@@ -68,9 +68,7 @@
 //! | 8 | UDP, UDP-Lite: nanoseconds until it is a stream |
 //! | 32 | if counted (bit 128): packets of the opener's direction and of the other, octets likewise |
 //!
-//! Version 3 is written where connections are counted, and only there. Version 4 may leave TCP's windows out (bit 256): 4
-//! octets then stand for 52, what each side offered and their scales. Its windows are not checked where it goes on. It is what
-//! [followers](super::follow) get.
+//! Version 3 is written where connections are counted, and only there.
 //!
 //! A connection that is gone: the first two of its bits (1), its protocol (1), its zone (2), and the opener's
 //! addresses and ports as above.
@@ -109,9 +107,7 @@ use entry::{Entry, has_stream, read_gone, take, write_gone};
 pub use error::Error;
 
 const MAGIC: &[u8; 8] = b"millconn";
-const VERSION: u32 = 4;
-/// What is written with windows, where connections are counted.
-const VERSION_COUNTED: u32 = 3;
+const VERSION: u32 = 3;
 /// What is written where connections are not counted.
 const VERSION_UNCOUNTED: u32 = 2;
 /// The oldest version that is read.
@@ -164,8 +160,6 @@ pub struct Writer {
     changes: bool,
     /// No packet comes to the tracker any more.
     stopped: bool,
-    /// For a [follower](super::follow): settled connections alone, without windows, and they count as told.
-    follows: bool,
 }
 
 impl Writer {
@@ -193,21 +187,8 @@ impl Writer {
     /// Begins an image of this tracker: the writer and the image's first octets. `taken_at` is in
     /// seconds since 1970.
     pub fn new(tracker: &Tracker, taken_at: u64) -> (Writer, Vec<u8>) {
-        let version = match tracker.accounts.counts() {
-            true => VERSION_COUNTED,
-            false => VERSION_UNCOUNTED,
-        };
-        Writer::begun(tracker, taken_at, version)
-    }
-
-    /// Begins an image for a [follower](super::follow), of connections that are worth telling.
-    pub fn for_follower(tracker: &Tracker, taken_at: u64) -> (Writer, Vec<u8>) {
-        let (writer, out) = Writer::begun(tracker, taken_at, VERSION);
-        (Writer { follows: true, ..writer }, out)
-    }
-
-    fn begun(tracker: &Tracker, taken_at: u64, version: u32) -> (Writer, Vec<u8>) {
         let mut out = MAGIC.to_vec();
+        let version = if tracker.accounts.counts() { VERSION } else { VERSION_UNCOUNTED };
         out.extend(version.to_le_bytes());
         out.extend(taken_at.to_le_bytes());
         out.extend((tracker.len() as u64).to_le_bytes());
@@ -221,7 +202,6 @@ impl Writer {
             watches: false,
             changes: false,
             stopped: false,
-            follows: false,
         };
         let mut blocks_left = BLOCKS_MAX;
         for (at, pool) in tracker.pools.iter().enumerate() {
@@ -278,21 +258,12 @@ impl Writer {
             if record.deadline <= now {
                 continue;
             }
-            if self.follows {
-                if !tracker.is_settled(at) {
-                    continue;
-                }
-                tracker.records[at as usize].flags_mut().set(Flags::TOLD);
-            }
             let mut entry = tracker.entry(at, now_ns);
             let record = &tracker.records[at as usize];
             if record.flags().has(Flags::SOURCE_NAT) {
                 entry.bound = self.bound(tracker, &entry.original, &entry.reply);
             }
-            entry.loose = self.follows;
-            if !self.follows {
-                entry.account = tracker.accounts.get(at);
-            }
+            entry.account = tracker.accounts.get(at);
             entry.write(&mut self.chunk);
             self.connections += 1;
         }
@@ -460,6 +431,9 @@ impl Image {
                         let at = end - payload.len();
                         let bad = |what| Error::Entry { at, what };
                         let entry = Entry::read(&mut payload).map_err(bad)?;
+                        if entry.loose {
+                            return Err(bad("an image has all of a connection's windows"));
+                        }
                         if let Some(pool) = entry.bound {
                             let claims: &mut Vec<_> =
                                 claims.get_mut(usize::from(pool)).ok_or_else(|| {

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::conntrack::image::tests::{end, outside, packet, pass, with_pools};
-use crate::conntrack::image::{Image, Writer};
 use crate::conntrack::{Config, CtState, Nat, Request, tcp};
 use crate::craft::Frame;
 use crate::nat::{Pool, PoolId, Ports, Rule, Stripes};
@@ -43,23 +42,17 @@ fn apply(copy: &mut Tracker, now_ns: u64, records: &[u8]) -> Applied {
     sum
 }
 
-fn image(tracker: &mut Tracker, now_ns: u64) -> Vec<u8> {
-    let (mut writer, mut out) = Writer::for_follower(tracker, 1);
-    loop {
-        let more = writer.slice(tracker, now_ns, 9);
-        out.extend(writer.frame());
-        if !more {
-            out.extend(writer.end());
-            return out;
-        }
+fn told(tracker: &mut Tracker, now_ns: u64) -> Vec<u8> {
+    let (mut out, mut from) = (Vec::new(), Some(0));
+    while let Some(at) = from {
+        from = tracker.tell_all(now_ns, at, 9, &mut out);
     }
+    out
 }
 
-fn sync(copy: &mut Tracker, now_ns: u64, bytes: Vec<u8>) {
+fn sync(copy: &mut Tracker, now_ns: u64, records: &[u8]) {
     copy.begin_sync();
-    let mut image = Image::read(bytes).unwrap();
-    image.supersede();
-    while image.restore(copy, now_ns, 5) {}
+    apply(copy, now_ns, records);
     let mut from = Some(0);
     while let Some(at) = from {
         from = copy.end_sync(at, 7);
@@ -183,7 +176,7 @@ fn connections_go_on_where_nobody_has_told_their_windows() {
 }
 
 #[test]
-fn a_full_buffer_is_told_and_an_image_makes_up_for_it() {
+fn a_full_buffer_is_told_and_telling_all_makes_up_for_it() {
     let (mut a, pools) = with_pools(1, 0);
     let (mut copy, _) = with_pools(2, 0);
     copy.stand_still(0);
@@ -193,8 +186,8 @@ fn a_full_buffer_is_told_and_an_image_makes_up_for_it() {
         handshake(&mut a, SECOND, &opens, 2000 + n);
     }
     a.follow(4 * RECORD_MAX);
-    // Those that were there before somebody followed come with the image, and so do their ends.
-    sync(&mut copy, SECOND, image(&mut a, SECOND));
+    // Those that were there before somebody followed come with all, and so do their ends.
+    sync(&mut copy, SECOND, &told(&mut a, SECOND));
     assert_eq!((copy.len(), settled(&copy, SECOND)), (20, settled(&a, SECOND)));
     for n in 20..60 {
         handshake(&mut a, SECOND, &opens, 2000 + n);
@@ -206,9 +199,7 @@ fn a_full_buffer_is_told_and_an_image_makes_up_for_it() {
     assert!(!again.full, "it was told once");
     apply(&mut copy, SECOND, &changes.records);
     assert_ne!(settled(&copy, SECOND), settled(&a, SECOND));
-    // What came between the slices of an image comes behind it.
-    let bytes = image(&mut a, SECOND);
-    sync(&mut copy, SECOND, bytes);
+    sync(&mut copy, SECOND, &told(&mut a, SECOND));
     assert_eq!(settled(&copy, SECOND), settled(&a, SECOND));
 }
 
@@ -239,7 +230,7 @@ fn who_is_no_more_active_takes_what_it_is_told() {
     handshake(&mut new, SECOND, &opens, 4000);
     old.unfollow();
     old.stand_still(9 * SECOND);
-    sync(&mut old, 9 * SECOND, image(&mut new, 2 * SECOND));
+    sync(&mut old, 9 * SECOND, &told(&mut new, 2 * SECOND));
     assert_eq!(settled(&old, 9 * SECOND), settled(&new, 2 * SECOND));
     assert_eq!(old.len(), 5);
 }
