@@ -242,6 +242,17 @@ venv() {
 PIP_PATIENCE=(--retries 1 --timeout 15 --disable-pip-version-check)
 # The reason why there is no environment, in a line.
 venv_reason() { grep -v '^ *$' "$LAB_DIR/venv.log" 2>/dev/null | tail -n 1; }
+# The path of nats-server: NATS_SERVER, one that is installed, or one that Go makes in $LAB_CACHE.
+nats_bin() {
+    local at=${NATS_SERVER:-$(command -v nats-server)}
+    [ -z "$at" ] || { echo "$at"; return; }
+    at=$LAB_CACHE/nats/nats-server
+    if [ ! -x "$at" ]; then
+        command -v go >/dev/null || { echo "no go to make it" >"$LAB_DIR/nats.log"; return 1; }
+        GOBIN=$LAB_CACHE/nats go install github.com/nats-io/nats-server/v2@v2.15.0 >"$LAB_DIR/nats.log" 2>&1 || return 1
+    fi
+    echo "$at"
+}
 page_bin() { venv "${PAGE_VENV:-}" playwright==1.65.2 axe-playwright-python==0.1.8; }
 gnmi_bin() { venv "${GNMI_VENV:-}" pygnmi==0.8.15; }
 p4runtime_bin() { venv "${P4RUNTIME_VENV:-}" p4runtime-shell==0.0.6; }

@@ -59,6 +59,7 @@ mod ports;
 pub mod program;
 pub mod protocol;
 pub mod reload;
+mod replication;
 pub mod role;
 mod room;
 pub mod server;

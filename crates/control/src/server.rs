@@ -14,6 +14,7 @@ use crate::ports::{Opened as OpenedPorts, Opening, Ports};
 use crate::program::services;
 use crate::protocol::{Reply, Request};
 use crate::reload::Reload;
+use crate::replication::Replication;
 use crate::role::Role;
 use crate::signals::Signals;
 use crate::takeover::handover::Handover;
@@ -105,6 +106,9 @@ pub fn run(options: Options) -> Result<(), Failure> {
     if let Some(state) = &mut state {
         state.begin(&switch)?;
     }
+    if let Some(settings) = &config.replication {
+        bridges.join(Replication::start(settings, &bridges)?);
+    }
     switch.set_receiving(true);
     let mut listeners: Vec<String> = controllers.iter().flat_map(|one| one.listening()).collect();
     listeners.extend(metrics.iter().map(|s| format!("metrics:{}", s.address())));
@@ -137,6 +141,9 @@ pub fn run(options: Options) -> Result<(), Failure> {
         supervisor::stopping();
     }
     drop((server, metrics, page, health));
+    if let Some(group) = bridges.replication() {
+        group.stop();
+    }
     // Whoever has taken over writes the file from now on.
     drop(writing);
     let handed_over = handover.is_ending();

@@ -5,6 +5,7 @@ mod conntrack;
 mod events;
 mod flows;
 mod observe;
+mod replication;
 mod save;
 mod service;
 mod to;
@@ -16,6 +17,7 @@ pub(crate) use conntrack::{Chosen, ConntrackCommand, ConntrackOptions, CountBy};
 pub(crate) use events::EventsOptions;
 pub(crate) use flows::{FlowOrder, FlowsOptions, GroupsOptions, MetersOptions};
 pub(crate) use observe::ObserveOptions;
+pub(crate) use replication::{ReplicationCommand, ReplicationOptions};
 pub(crate) use save::SaveOptions;
 pub(crate) use service::{ServiceCommand, ServiceOptions};
 pub(crate) use to::To;
@@ -79,6 +81,8 @@ pub(crate) enum Command {
     Bond(BondOptions),
     /// Check a configuration file, apply it to a running switch, take it back
     Config(ConfigOptions),
+    /// Show the group whose members go on for each other, and who of it forwards
+    Replication(ReplicationOptions),
     /// Write what runs as files that start it again
     Save(SaveOptions),
     /// Replace the binary of a running switch without losing a connection

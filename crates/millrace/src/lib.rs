@@ -51,6 +51,7 @@ mod observe;
 mod p4;
 mod p4_shell;
 mod queue;
+mod replication;
 mod save;
 mod services;
 mod show;
@@ -103,6 +104,7 @@ fn command(words: Vec<OsString>) -> ExitCode {
         cli::Command::Mirror(options) => bridges::mirror(options),
         cli::Command::Bond(options) => bridges::bond(options),
         cli::Command::Config(options) => config::config(options),
+        cli::Command::Replication(options) => replication::replication(options),
         cli::Command::Save(options) => save::save(options),
         cli::Command::Upgrade(options) => upgrade::upgrade(options),
         cli::Command::Events(options) => events::events(options),

@@ -250,6 +250,8 @@ pub struct Member {
     /// No active member is in sight since.
     alone_ns: u64,
     ends: bool,
+    /// Somebody has told it not to forward.
+    holds_back: bool,
     /// It has had all connections since it started.
     has_synced: bool,
     /// Since when it is active and named by the store.
@@ -281,6 +283,7 @@ impl Member {
             ticked_ns: now_ns,
             alone_ns: now_ns,
             ends: false,
+            holds_back: false,
             has_synced: false,
             owns_ns: now_ns,
             actions: Vec::new(),
@@ -466,7 +469,7 @@ impl Member {
 
     /// Whether to take over.
     fn consider(&mut self, now_ns: u64) {
-        if self.ends || self.role == Role::Active {
+        if self.ends || self.holds_back || self.role == Role::Active {
             return;
         }
         let interval = self.config.interval_ns;
@@ -550,6 +553,7 @@ impl Member {
         };
         self.epoch = self.epoch.max(stored) + 1;
         self.role = Role::Active;
+        self.holds_back = false;
         (self.seq, self.sent_ns) = (0, now_ns);
         self.actions.push(Action::Promote(self.epoch, reason));
         // The others learn of it at once.
@@ -715,6 +719,24 @@ impl Member {
                 Ok(())
             }
         }
+    }
+
+    /// It is to forward no more, until it is told to.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn demote_by_command(&mut self, now_ns: u64) -> Result<(), String> {
+        if self.role == Role::Standby {
+            return Err("this member is a standby already".to_owned());
+        }
+        self.holds_back = true;
+        self.demote(now_ns, Reason::Asked);
+        Ok(())
+    }
+
+    /// Something that was to be told was not: the next message has a number that shows it.
+    pub fn skip(&mut self) {
+        self.seq += 1;
     }
 
     /// Who would go on if this member handed over: it lives and has all connections.

@@ -508,7 +508,7 @@ impl World {
         let all: Vec<u32> = self.nodes[n].connections.keys().copied().collect();
         if !all.is_empty() {
             let id = all[self.random.below(all.len() as u64) as usize];
-            if self.random.one_in(8) {
+            if self.random.one_in(40) {
                 self.closed.insert(id);
                 self.nodes[n].connections.remove(&id);
                 self.nodes[n].changed.push(id);

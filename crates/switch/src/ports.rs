@@ -148,6 +148,13 @@ impl Switch {
         self.tell_reception();
     }
 
+    /// The same of a bridge that may have come meanwhile: nothing is done where nothing changes.
+    pub fn set_standby_if_new(&self, standby: bool) {
+        if self.inner.standby.load(Ordering::Relaxed) != standby {
+            self.set_standby(standby);
+        }
+    }
+
     fn tell_reception(&self) {
         let receives = self.inner.receives.load(Ordering::Relaxed);
         let reception = match (receives, self.inner.standby.load(Ordering::Relaxed)) {

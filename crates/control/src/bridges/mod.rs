@@ -45,13 +45,14 @@ pub use status::{BridgeStatus, ControllerState, PortState};
 
 use crate::config::diff::{BridgeSetup, Change};
 use crate::controller::{Controllers, Switches};
+use crate::replication::Replication;
 use crate::sync::lock;
 use crate::tunnels;
 use datapath::policer::Policing;
 use datapath::queues::QueuesConfig;
 use port::kind::Environment;
 use port::link::LinkRequest;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use switch::{Switch, Workers};
 
 /// The bridges of a process. Clones are handles of the same ones.
@@ -65,6 +66,8 @@ struct Inner {
     all: Mutex<Vec<Arc<Bridge>>>,
     /// Held by who changes something.
     changes: Mutex<()>,
+    /// The group that the process is a member of.
+    replication: OnceLock<Arc<Replication>>,
 }
 
 impl Bridges {
@@ -82,12 +85,24 @@ impl Bridges {
     ) -> Bridges {
         let defaults = Defaults { environment, ..defaults };
         let (all, changes) = (Mutex::default(), Mutex::default());
-        Bridges(Arc::new(Inner { workers, defaults, all, changes }))
+        let replication = OnceLock::new();
+        Bridges(Arc::new(Inner { workers, defaults, all, changes, replication }))
     }
 
     /// What bridges have in common.
     pub fn defaults(&self) -> &Defaults {
         &self.0.defaults
+    }
+
+    /// The group that the process is a member of, if it is of one.
+    pub(crate) fn replication(&self) -> Option<&Arc<Replication>> {
+        self.0.replication.get()
+    }
+
+    /// The process is a member of this group.
+    pub(crate) fn join(&self, group: Arc<Replication>) {
+        // Once, at the start.
+        let _ = self.0.replication.set(group);
     }
 
     /// The threads that all bridges share.

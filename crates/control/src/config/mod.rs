@@ -22,6 +22,7 @@ use crate::normal::mirror::Mirror;
 use crate::normal::vlan::{Vlan, of_named_port};
 use crate::persist::place::Place;
 use crate::program::tables::{self, Tracking};
+use crate::replication;
 use crate::{bounds, model, port_kinds, socket};
 use clap::{Args, ValueEnum};
 use datapath::compiled;
@@ -236,6 +237,10 @@ pub struct Options {
     /// Gives up, at the start, capabilities, files and system calls that nothing here needs
     #[arg(long)]
     pub confine: bool,
+    /// Be a member of a group whose members go on for each other: group=NAME member=NAME server=nats://HOST listen=ADDR:PORT
+    /// peer=NAME@ADDR:PORT [address=PORT,IP,MAC] ...
+    #[arg(long, value_name = "SETTINGS", conflicts_with = "take_over")]
+    pub replication: Option<String>,
     /// A folder whose files a confined switch may read and write, beside those of the files that are named here
     #[arg(long = "confine-path", value_name = "DIR")]
     pub confine_paths: Vec<PathBuf>,
@@ -338,6 +343,7 @@ pub(crate) struct File {
     ctl_group: Option<String>,
     ctl_operators: Option<String>,
     ctl_readers: Option<String>,
+    replication: Option<String>,
     confine: Option<bool>,
     #[serde(default)]
     confine_path: Vec<PathBuf>,
@@ -510,6 +516,8 @@ pub(crate) struct Config {
     pub(crate) log_changes: Option<PathBuf>,
     /// The groups that may ask there.
     pub(crate) ctl_groups: Groups,
+    /// The group whose members go on for each other.
+    pub(crate) replication: Option<replication::settings::Settings>,
     /// The process gives up what nothing here needs.
     pub(crate) confine: bool,
     /// Folders that it may read and write all the same.
@@ -822,6 +830,12 @@ impl Config {
             flows_max: flows_max.map(|n| n as u32),
             log_changes: options.log_changes.or(file.log_changes),
             ctl_groups,
+            replication: options
+                .replication
+                .or(file.replication)
+                .map(|line| replication::settings::Settings::parse(&line))
+                .transpose()
+                .map_err(|why| Failure::usage(format!("--replication: {why}")))?,
             confine: options.confine || file.confine.unwrap_or(false),
             confine_paths: paths(file.confine_path, options.confine_paths),
             persist,

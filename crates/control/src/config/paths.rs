@@ -33,7 +33,10 @@ impl Config {
             (key.ends_with("file") || key == "module").then(|| Path::new(value))
         });
         let page = self.page.iter().filter_map(|page| page.reports.as_deref());
-        entries.chain(program).chain(tls).map(PathBuf::as_path).chain(services).chain(page)
+        let group = self.replication.iter().flat_map(|group| group.server.files());
+        let entries = entries.map(PathBuf::as_path).chain(group);
+        let program = program.map(PathBuf::as_path);
+        entries.chain(program).chain(tls.map(PathBuf::as_path)).chain(services).chain(page)
     }
 
     /// Files that are written, and sockets.

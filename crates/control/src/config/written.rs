@@ -104,6 +104,7 @@ impl File {
             ctl_group,
             ctl_operators,
             ctl_readers,
+            replication,
             confine,
             confine_paths,
             punt_rate,
@@ -164,6 +165,7 @@ impl File {
             (&mut self.ctl_group, ctl_group),
             (&mut self.ctl_operators, ctl_operators),
             (&mut self.ctl_readers, ctl_readers),
+            (&mut self.replication, replication),
         ] {
             over(place, given);
         }

@@ -14,6 +14,7 @@
 //! | `persist` | what is kept over a restart |
 //! | `connections` | the connection tracker |
 //! | `backends` | backends of balancers, connections of services |
+//! | `replication` | the group that the process is a member of |
 //! | `events` | what the control side counts, lines of the log that were lost |
 //!
 //! Bounded: `source::SERIES_MOST` groups and meters of a bridge have series of their own.
@@ -28,6 +29,7 @@ mod persist;
 mod ports;
 mod process;
 mod queues;
+mod replication;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -53,6 +55,7 @@ const PARTS: &[fn(&Source<'_>, &mut Text)] = &[
     connections::tell,
     backends::tell,
     persist::tell,
+    replication::tell,
     events::tell,
 ];
 

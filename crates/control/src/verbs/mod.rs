@@ -26,6 +26,7 @@ pub mod p4_names;
 pub mod packets;
 pub mod port;
 pub mod queue;
+pub mod replication;
 pub mod save;
 pub mod service;
 pub mod stations;
@@ -65,6 +66,7 @@ pub const ALL: &[Row] = &[
     Row::of::<p4_names::P4Names>(),
     Row::of::<port::Ports>(),
     Row::of::<queue::Queue>(),
+    Row::of::<replication::Replication>(),
     Row::of::<save::Save>(),
     Row::of::<service::Service>(),
     Row::of::<stations::Stations>(),

@@ -26,6 +26,15 @@ enum Keeper {
 }
 
 impl Tracked {
+    /// Whether it is this one, and not another of the same name that has come later.
+    pub fn is(&self, other: &Tracked) -> bool {
+        match (&self.keeper, &other.keeper) {
+            (Keeper::Connections(one), Keeper::Connections(other)) => Arc::ptr_eq(one, other),
+            (Keeper::Element(one), Keeper::Element(other)) => one.shares_with(other),
+            _ => false,
+        }
+    }
+
     /// Does something with the tracker, while packets wait. None if its service has lost it.
     pub fn with<R>(&self, act: impl FnOnce(&mut Tracker) -> R) -> Option<R> {
         match &self.keeper {

@@ -194,7 +194,9 @@ fn a_full_buffer_is_told_and_telling_all_makes_up_for_it() {
     }
     let changes = a.take_changes(Vec::with_capacity(4 * RECORD_MAX));
     assert!(changes.full && changes.told < 40 && changes.records.len() <= 4 * RECORD_MAX);
-    a.flush_selected(&crate::conntrack::Selection::parse(&["ct_nw_proto=6,ct_tp_src=2003"]).unwrap());
+    a.flush_selected(
+        &crate::conntrack::Selection::parse(&["ct_nw_proto=6,ct_tp_src=2003"]).unwrap(),
+    );
     let again = a.take_changes(Vec::with_capacity(4 * RECORD_MAX));
     assert!(!again.full, "it was told once");
     apply(&mut copy, SECOND, &changes.records);
@@ -226,7 +228,9 @@ fn who_is_no_more_active_takes_what_it_is_told() {
     );
     new.go_on(SECOND);
     new.follow(1 << 16);
-    new.flush_selected(&crate::conntrack::Selection::parse(&["ct_nw_proto=6,ct_tp_src=2001"]).unwrap());
+    new.flush_selected(
+        &crate::conntrack::Selection::parse(&["ct_nw_proto=6,ct_tp_src=2001"]).unwrap(),
+    );
     handshake(&mut new, SECOND, &opens, 4000);
     old.unfollow();
     old.stand_still(9 * SECOND);

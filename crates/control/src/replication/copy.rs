@@ -1,0 +1,270 @@
+//! The trackers of all bridges: followed where this member is active, a copy where it is a standby.
+
+use crate::bridges::Bridges;
+use datapath::services::trackers::Tracked;
+use replication::message::Part;
+use service::nat::Stripes;
+use std::collections::BTreeMap;
+use switch::Switch;
+
+/// Octets of changes that a tracker keeps until they are taken, at most: the longest message is not much longer.
+const LOG_MAX: usize = 512 << 10;
+/// Records that are applied while packets wait, which they do not do at a standby.
+const APPLIED: usize = 1024;
+/// Places that are looked at in one slice of telling all: some 100 µs, while packets wait.
+const TOLD: usize = 1024;
+
+struct One {
+    tracked: Tracked,
+    switch: Switch,
+    /// A buffer that takes the place of the one that is taken.
+    spare: Vec<u8>,
+}
+
+/// All of them, by bridge and name.
+pub(crate) struct Copy {
+    bridges: Bridges,
+    all: BTreeMap<String, One>,
+    active: bool,
+    stripes: Stripes,
+    /// Records for trackers that are not here.
+    pub(crate) unknown: u64,
+    /// Records that were no records.
+    pub(crate) refused: u64,
+    /// Connections for which there was no room.
+    pub(crate) no_room: u64,
+    /// Records that were told, and applied.
+    pub(crate) told: u64,
+    pub(crate) applied: u64,
+}
+
+/// How far the telling of all has come.
+pub(crate) struct Telling {
+    pub(crate) id: u64,
+    /// The tracker that comes next, and the place there.
+    next: Option<(String, usize)>,
+}
+
+impl Copy {
+    /// Copies of all trackers: they stand still, and no frame passes.
+    pub(crate) fn standby(bridges: &Bridges) -> Copy {
+        let mut copy = Copy {
+            bridges: bridges.clone(),
+            all: BTreeMap::new(),
+            active: false,
+            stripes: Stripes::ALL,
+            unknown: 0,
+            refused: 0,
+            no_room: 0,
+            told: 0,
+            applied: 0,
+        };
+        copy.stand_still();
+        copy
+    }
+
+    /// Trackers that have come since, and those that have gone.
+    pub(crate) fn look(&mut self) {
+        let mut all = BTreeMap::new();
+        for bridge in self.bridges.all() {
+            bridge.switch().set_standby_if_new(!self.active);
+            for tracked in bridge.switch().services().trackers() {
+                let name = format!("{}/{}", bridge.name(), tracked.name);
+                let known = self.all.remove(&name).filter(|one| one.tracked.is(&tracked));
+                let one = known.unwrap_or_else(|| {
+                    let one = One { tracked, switch: bridge.switch().clone(), spare: Vec::new() };
+                    self.begin(&one);
+                    one
+                });
+                all.insert(name, one);
+            }
+        }
+        self.all = all;
+    }
+
+    fn begin(&self, one: &One) {
+        let (now_ns, active, stripes) = (one.switch.now_ns(), self.active, self.stripes);
+        one.tracked.with(|tracker| {
+            tracker.set_stripes(stripes);
+            if active {
+                tracker.go_on(now_ns);
+                tracker.follow(LOG_MAX);
+            } else {
+                tracker.unfollow();
+                tracker.stand_still(now_ns);
+            }
+        });
+    }
+
+    fn gate(&self, standby: bool) {
+        for bridge in self.bridges.all() {
+            bridge.switch().set_standby(standby);
+        }
+    }
+
+    /// No frame passes, and then no connection ages.
+    pub(crate) fn stand_still(&mut self) {
+        self.active = false;
+        self.gate(true);
+        self.look();
+        self.all.values().for_each(|one| self.begin(one));
+    }
+
+    /// Connections go on, and then frames pass.
+    pub(crate) fn go_on(&mut self, stripes: Stripes) {
+        self.active = true;
+        self.stripes = stripes;
+        self.all.values().for_each(|one| self.begin(one));
+        self.gate(false);
+    }
+
+    /// Frames pass no more; what they have changed is still told.
+    pub(crate) fn stop_frames(&self) {
+        self.gate(true);
+    }
+
+    /// Ports of these stripes from now on.
+    pub(crate) fn set_stripes(&mut self, stripes: Stripes) {
+        if self.stripes != stripes {
+            self.stripes = stripes;
+            for one in self.all.values() {
+                one.tracked.with(|tracker| tracker.set_stripes(stripes));
+            }
+        }
+    }
+
+    /// What has changed since it was asked last, in messages' worth; true if more has than there was room for.
+    pub(crate) fn changes(&mut self) -> (Vec<Vec<Part>>, bool) {
+        let (mut messages, mut full) = (Vec::<Vec<Part>>::new(), false);
+        let mut len = usize::MAX;
+        for (name, one) in &mut self.all {
+            let spare = match std::mem::take(&mut one.spare) {
+                spare if spare.capacity() < LOG_MAX => Vec::with_capacity(LOG_MAX),
+                spare => spare,
+            };
+            let Some(mut changes) = one.tracked.with(|tracker| tracker.take_changes(spare)) else {
+                continue;
+            };
+            full |= changes.full;
+            self.told += changes.told;
+            if !changes.records.is_empty() {
+                let part = Part { tracker: name.clone(), records: changes.records.clone() };
+                let its = part.records.len();
+                match messages.last_mut() {
+                    Some(parts) if len.saturating_add(its) <= LOG_MAX => {
+                        parts.push(part);
+                        len += its;
+                    }
+                    _ => {
+                        messages.push(vec![part]);
+                        len = its;
+                    }
+                }
+            }
+            changes.records.clear();
+            one.spare = changes.records;
+        }
+        (messages, full)
+    }
+
+    /// Begins to tell all.
+    pub(crate) fn telling(&self, id: u64) -> Telling {
+        Telling { id, next: self.all.keys().next().map(|name| (name.clone(), 0)) }
+    }
+
+    /// The next of them; none if these were all.
+    pub(crate) fn tell(&mut self, telling: &mut Telling) -> Option<Vec<Part>> {
+        let (name, from) = telling.next.take()?;
+        let after = |name: &String| {
+            let range = (std::ops::Bound::Excluded(name.clone()), std::ops::Bound::Unbounded);
+            self.all.range(range).next().map(|(name, _)| (name.clone(), 0))
+        };
+        let Some(one) = self.all.get(&name) else {
+            telling.next = after(&name);
+            return Some(Vec::new());
+        };
+        let (now_ns, mut records) = (one.switch.now_ns(), Vec::with_capacity(TOLD * 64));
+        let next = one
+            .tracked
+            .with(|tracker| tracker.tell_all(now_ns, from, TOLD, &mut records))
+            .flatten();
+        telling.next = match next {
+            Some(from) => Some((name.clone(), from)),
+            None => after(&name),
+        };
+        Some(match records.is_empty() {
+            true => Vec::new(),
+            false => vec![Part { tracker: name, records }],
+        })
+    }
+
+    /// What is told from here on is all that there is.
+    pub(crate) fn begin_sync(&mut self) {
+        for one in self.all.values() {
+            one.tracked.with(service::conntrack::Tracker::begin_sync);
+        }
+    }
+
+    /// Connections that were not told since are gone.
+    pub(crate) fn sweep(&mut self) {
+        for one in self.all.values() {
+            let mut from = Some(0);
+            while let Some(at) = from {
+                from = one.tracked.with(|tracker| tracker.end_sync(at, APPLIED)).flatten();
+            }
+        }
+    }
+
+    /// Applies what another member has told; false if something of it could not be.
+    pub(crate) fn apply(&mut self, parts: &[Part]) -> bool {
+        let mut whole = true;
+        for part in parts {
+            if !self.all.contains_key(&part.tracker) {
+                self.look();
+            }
+            let Some(one) = self.all.get(&part.tracker) else {
+                // It comes when the service does: not asked for again and again.
+                self.unknown += 1;
+                continue;
+            };
+            let mut records = &part.records[..];
+            while !records.is_empty() {
+                let now_ns = one.switch.now_ns();
+                match one.tracked.with(|tracker| tracker.apply(now_ns, &mut records, APPLIED)) {
+                    Some(Ok(applied)) => {
+                        self.applied += applied.connections + applied.gone;
+                        self.no_room += applied.no_room;
+                    }
+                    Some(Err(error)) => {
+                        self.refused += 1;
+                        whole = false;
+                        tracing::warn!(tracker = part.tracker, error, "changes that are none");
+                        break;
+                    }
+                    None => break,
+                }
+            }
+        }
+        whole
+    }
+
+    /// What must be the same for one member to go on for another: services, by what they were made with.
+    pub(crate) fn digest(&self) -> u64 {
+        let mut text = String::new();
+        for bridge in self.bridges.all() {
+            text.push_str(bridge.name());
+            for tracked in bridge.switch().services().trackers() {
+                text.push('\n');
+                text.push_str(&tracked.name);
+            }
+            let elements = bridge.switch().services().elements();
+            for named in elements.map(|elements| elements.list()).unwrap_or_default() {
+                let settings = named.settings();
+                text.push_str(&format!("\n{} {} {settings:?}", named.name, named.kind));
+            }
+            text.push('\n');
+        }
+        let sum = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+        sum.as_ref().first_chunk().map_or(0, |octets| u64::from_le_bytes(*octets))
+    }
+}

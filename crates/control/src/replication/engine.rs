@@ -1,0 +1,26 @@
+//! The engine: what carries the stream and keeps the store. [`nats`](super::nats) is one; another takes its place behind this.
+
+use replication::Owner;
+
+/// What an engine brings.
+#[derive(Debug)]
+pub(crate) enum Brought {
+    /// It is there, or is not any more.
+    Connected(bool),
+    /// Octets of a message, in the order in which their sender published them.
+    Message(Vec<u8>),
+    /// What the store holds, with its revision: 0 and none, if nobody has written.
+    Stored(u64, Option<Owner>),
+    /// A write was refused, or has failed. What the store holds comes behind it.
+    NotWritten,
+}
+
+/// An engine.
+pub(crate) trait Engine {
+    /// Publishes octets to all members; false if there is no room, or it is away, and they are lost.
+    fn publish(&self, octets: Vec<u8>) -> bool;
+    /// Whether there is room for what can wait.
+    fn has_room(&self) -> bool;
+    /// Writes into the store, if its revision is still this one.
+    fn write(&self, revision: u64, owner: Owner);
+}

@@ -1,0 +1,255 @@
+//! NATS as the engine: the stream over its core, the store in JetStream's key-value store.
+//!
+//! Messages go by the subject `millrace.GROUP`. The store is the bucket `millrace-GROUP`, whose key `owner` names the active member. A server
+//! without JetStream carries the stream all the same: what the store would settle is then settled by heartbeats alone, and that
+//! is said.
+//!
+//! Bounded: so many messages wait for the server at most ([`WAITING`]); what comes beyond is lost, and standbys notice.
+
+use super::engine::{Brought, Engine};
+use super::settings::{Server, Settings};
+use async_nats::jetstream::kv;
+use async_nats::{Client, ConnectOptions, Event, connection::State};
+use replication::Owner;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio_stream::StreamExt;
+
+/// Messages that wait for the server, at most.
+const WAITING: usize = 256;
+/// Between two attempts to reach a server.
+const AGAIN: Duration = Duration::from_millis(100);
+/// Between two attempts to reach the store.
+const STORE_AGAIN: Duration = Duration::from_secs(1);
+const KEY: &str = "owner";
+
+enum Out {
+    Message(Vec<u8>),
+    Write(u64, Owner),
+}
+
+/// A client of NATS; it ends when this is dropped.
+pub(crate) struct Nats {
+    out: Sender<Out>,
+}
+
+impl Engine for Nats {
+    fn publish(&self, octets: Vec<u8>) -> bool {
+        self.out.try_send(Out::Message(octets)).is_ok()
+    }
+
+    fn has_room(&self) -> bool {
+        self.out.capacity() > WAITING / 2
+    }
+
+    fn write(&self, revision: u64, owner: Owner) {
+        // Without room the write is asked for again, when the store has said something.
+        let _ = self.out.try_send(Out::Write(revision, owner));
+    }
+}
+
+/// Reaches for the servers, again and again; in a runtime of tokio. What it brings goes to `to`.
+pub(crate) async fn start(settings: &Settings, to: Sender<Brought>) -> Result<Nats, String> {
+    let options = options(&settings.server, &to).await?;
+    let client = options
+        .connect(settings.server.urls.clone())
+        .await
+        .map_err(|error| format!("server={}: {error}", settings.server.urls.join(",")))?;
+    let (out, waiting) = channel(WAITING);
+    tokio::spawn(receive(client.clone(), settings.group.clone(), to.clone()));
+    tokio::spawn(send(client, settings.group.clone(), waiting, to));
+    Ok(Nats { out })
+}
+
+async fn options(server: &Server, to: &Sender<Brought>) -> Result<ConnectOptions, String> {
+    let mut options = ConnectOptions::new();
+    if let Some(file) = &server.credentials {
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| format!("credentials={}: {error}", file.display()))?;
+        options = options
+            .credentials(&text)
+            .map_err(|error| format!("credentials={}: {error}", file.display()))?;
+    }
+    if let Some(ca) = &server.ca {
+        options = options.add_root_certificates(ca.clone()).require_tls(true);
+    }
+    if let Some((certificate, key)) = &server.identity {
+        options =
+            options.add_client_certificate(certificate.clone(), key.clone()).require_tls(true);
+    }
+    let (to, said) = (to.clone(), Arc::new(AtomicBool::new(false)));
+    Ok(options
+        .name("millrace")
+        .no_echo()
+        .retry_on_initial_connect()
+        .reconnect_delay_callback(|_| AGAIN)
+        .connection_timeout(Duration::from_secs(2))
+        .ping_interval(Duration::from_secs(2))
+        .subscription_capacity(64 << 10)
+        .event_callback(move |event| {
+            let (to, said) = (to.clone(), said.clone());
+            async move {
+                let connected = match event {
+                    Event::Connected => {
+                        said.store(false, Ordering::Relaxed);
+                        true
+                    }
+                    Event::Disconnected | Event::Closed => false,
+                    Event::SlowConsumer(_) => {
+                        tracing::warn!("messages of the group came faster than they were applied");
+                        return;
+                    }
+                    other => {
+                        // Once in each outage: it is tried ten times a second.
+                        if !said.swap(true, Ordering::Relaxed) {
+                            tracing::warn!("the engine of the group: {other}");
+                        }
+                        return;
+                    }
+                };
+                let _ = to.send(Brought::Connected(connected)).await;
+            }
+        }))
+}
+
+/// What others publish.
+async fn receive(client: Client, group: String, to: Sender<Brought>) {
+    loop {
+        let Ok(mut messages) = client.subscribe(format!("millrace.{group}")).await else { return };
+        while let Some(message) = messages.next().await {
+            if to.send(Brought::Message(message.payload.to_vec())).await.is_err() {
+                return;
+            }
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// What this member publishes and writes.
+async fn send(client: Client, group: String, mut waiting: Receiver<Out>, to: Sender<Brought>) {
+    let subject = async_nats::Subject::from(format!("millrace.{group}"));
+    let (writes, asked) = channel(4);
+    tokio::spawn(store(client.clone(), group, asked, to.clone()));
+    while let Some(out) = waiting.recv().await {
+        match out {
+            // What waits while the server is away is old when it comes back.
+            Out::Message(_) if client.connection_state() != State::Connected => {}
+            Out::Message(octets) => {
+                let _ = client.publish(subject.clone(), octets.into()).await;
+            }
+            Out::Write(revision, owner) => {
+                if writes.try_send((revision, owner)).is_err() {
+                    let _ = to.send(Brought::NotWritten).await;
+                }
+            }
+        }
+    }
+}
+
+/// The store: followed, and written.
+async fn store(
+    client: Client,
+    group: String,
+    mut asked: Receiver<(u64, Owner)>,
+    to: Sender<Brought>,
+) {
+    let mut said = false;
+    loop {
+        let bucket = match bucket(&client, &group).await {
+            Ok(bucket) => bucket,
+            Err(error) => {
+                if !std::mem::replace(&mut said, true) {
+                    tracing::warn!(
+                        error,
+                        "the group has no store: heartbeats alone say who is active; start nats-server with -js"
+                    );
+                }
+                while asked.try_recv().is_ok() {}
+                if to.send(Brought::NotWritten).await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(STORE_AGAIN).await;
+                continue;
+            }
+        };
+        said = false;
+        if !follow(&bucket, &mut asked, &to).await {
+            return;
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+async fn bucket(client: &Client, group: &str) -> Result<kv::Store, String> {
+    let jetstream = async_nats::jetstream::new(client.clone());
+    let name = format!("millrace-{group}");
+    if let Ok(bucket) = jetstream.get_key_value(&name).await {
+        return Ok(bucket);
+    }
+    let config = kv::Config { bucket: name, history: 1, ..kv::Config::default() };
+    jetstream.create_key_value(config).await.map_err(|error| error.to_string())
+}
+
+/// Tells what the store holds until it cannot; false if nobody listens any more.
+async fn follow(
+    bucket: &kv::Store,
+    asked: &mut Receiver<(u64, Owner)>,
+    to: &Sender<Brought>,
+) -> bool {
+    let Ok(mut watch) = bucket.watch(KEY).await else { return true };
+    // What was there before the watch began.
+    if !tell(bucket, to).await {
+        return !to.is_closed();
+    }
+    loop {
+        tokio::select! {
+            entry = watch.next() => match entry {
+                Some(Ok(entry)) => {
+                    let owner = Owner::decode(&entry.value);
+                    if to.send(Brought::Stored(entry.revision, owner)).await.is_err() {
+                        return false;
+                    }
+                }
+                Some(Err(_)) | None => return true,
+            },
+            write = asked.recv() => {
+                let Some((revision, owner)) = write else { return false };
+                let written = bucket.update(KEY, owner.encode().into(), revision).await;
+                match written {
+                    Ok(revision) => {
+                        if to.send(Brought::Stored(revision, Some(owner))).await.is_err() {
+                            return false;
+                        }
+                    }
+                    Err(_) => {
+                        if to.send(Brought::NotWritten).await.is_err() {
+                            return false;
+                        }
+                        if !tell(bucket, to).await {
+                            return !to.is_closed();
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Reads the store and tells it; false if it cannot be read, or nobody listens.
+async fn tell(bucket: &kv::Store, to: &Sender<Brought>) -> bool {
+    match bucket.entry(KEY).await {
+        Ok(entry) => {
+            let (revision, owner) = match entry {
+                Some(entry) => (entry.revision, Owner::decode(&entry.value)),
+                None => (0, None),
+            };
+            to.send(Brought::Stored(revision, owner)).await.is_ok()
+        }
+        Err(error) => {
+            tracing::debug!(%error, "the store cannot be read");
+            false
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! What `--replication` says: a group, this member, the others, the engine, addresses that move.
+//!
+//! `group=NAME member=NAME server=URL[,URL...] listen=ADDR:PORT[,ADDR:PORT...] peer=NAME@ADDR:PORT[,ADDR:PORT...]...`, and by choice
+//! `address=PORT,IP,MAC[,VLAN]...`, `interval=10ms`, `misses=3`, `hold=1s`, `priority=100`, `batch=1ms`, `ca=FILE`, `certificate=FILE`,
+//! `key=FILE`, `credentials=FILE`. Paths are the places of `listen` and of each peer's addresses: the first to the first.
+
+use replication::member;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Another member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Peer {
+    pub(crate) name: String,
+    /// Where it listens, by path.
+    pub(crate) at: Vec<SocketAddr>,
+}
+
+/// An address that the active member has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// At this port of a bridge.
+    pub(crate) port: String,
+    pub(crate) ip: IpAddr,
+    pub(crate) mac: [u8; 6],
+    pub(crate) vlan: Option<u16>,
+}
+
+/// How the engine is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Server {
+    pub(crate) urls: Vec<String>,
+    pub(crate) ca: Option<PathBuf>,
+    /// Certificate and key.
+    pub(crate) identity: Option<(PathBuf, PathBuf)>,
+    pub(crate) credentials: Option<PathBuf>,
+}
+
+impl Server {
+    /// Files that are read.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        let identity = self.identity.iter().flat_map(|(certificate, key)| [certificate, key]);
+        self.ca.iter().chain(&self.credentials).chain(identity).map(PathBuf::as_path)
+    }
+}
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) group: String,
+    pub(crate) member: String,
+    pub(crate) server: Server,
+    pub(crate) listen: Vec<SocketAddr>,
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) addresses: Vec<Address>,
+    pub(crate) interval: Duration,
+    pub(crate) misses: u32,
+    pub(crate) hold: Duration,
+    pub(crate) batch: Duration,
+    pub(crate) priority: u8,
+}
+
+impl Settings {
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// What is wrong with which word.
+    pub(crate) fn parse(line: &str) -> Result<Settings, String> {
+        let mut read = Settings {
+            group: String::new(),
+            member: String::new(),
+            server: Server::default(),
+            listen: Vec::new(),
+            peers: Vec::new(),
+            addresses: Vec::new(),
+            interval: Duration::from_millis(10),
+            misses: 3,
+            hold: Duration::from_secs(1),
+            batch: Duration::from_millis(1),
+            priority: 100,
+        };
+        let (mut certificate, mut key) = (None, None);
+        let mut seen = Vec::new();
+        for word in line.split_whitespace() {
+            let (name, value) = word
+                .split_once('=')
+                .filter(|(_, value)| !value.is_empty())
+                .ok_or_else(|| format!("{word}: KEY=VALUE was expected"))?;
+            let wrong = |want: &str| format!("{word}: {want} was expected");
+            if !matches!(name, "peer" | "address") {
+                if seen.contains(&name) {
+                    return Err(format!("{name}= is there twice"));
+                }
+                seen.push(name);
+            }
+            match name {
+                "group" => read.group = value.to_owned(),
+                "member" => read.member = value.to_owned(),
+                "server" => read.server.urls = value.split(',').map(str::to_owned).collect(),
+                "listen" => {
+                    read.listen =
+                        sockets(value).ok_or_else(|| wrong("ADDR:PORT[,ADDR:PORT...]"))?;
+                }
+                "peer" => {
+                    let peer = value.split_once('@').and_then(|(name, at)| {
+                        Some(Peer { name: name.to_owned(), at: sockets(at)? })
+                    });
+                    read.peers.push(peer.ok_or_else(|| wrong("NAME@ADDR:PORT[,ADDR:PORT...]"))?);
+                }
+                "address" => {
+                    let address = address(value).ok_or_else(|| wrong("PORT,IP,MAC[,VLAN]"))?;
+                    read.addresses.push(address);
+                }
+                "interval" => read.interval = time(value).ok_or_else(|| wrong("a time as 10ms"))?,
+                "hold" => read.hold = time(value).ok_or_else(|| wrong("a time as 1s"))?,
+                "batch" => {
+                    let most = Duration::from_millis(100);
+                    let batch = time(value).filter(|time| *time <= most);
+                    read.batch = batch.ok_or_else(|| wrong("a time up to 100ms"))?;
+                }
+                "misses" => {
+                    read.misses = value.parse().map_err(|_| wrong("a number"))?;
+                }
+                "priority" => {
+                    read.priority = value.parse().map_err(|_| wrong("a number up to 255"))?;
+                }
+                "ca" => read.server.ca = Some(value.into()),
+                "certificate" => certificate = Some(PathBuf::from(value)),
+                "key" => key = Some(PathBuf::from(value)),
+                "credentials" => read.server.credentials = Some(value.into()),
+                _ => {
+                    return Err(format!(
+                        "{word}: there are group=, member=, server=, listen=, peer=, address=, interval=, misses=, hold=, \
+                         batch=, priority=, ca=, certificate=, key= and credentials="
+                    ));
+                }
+            }
+        }
+        read.server.identity = match (certificate, key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => return Err("certificate= and key= go together".to_owned()),
+        };
+        read.check()?;
+        Ok(read)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for (name, missing) in [
+            ("group", self.group.is_empty()),
+            ("member", self.member.is_empty()),
+            ("server", self.server.urls.is_empty()),
+            ("listen", self.listen.is_empty()),
+            ("peer", self.peers.is_empty()),
+        ] {
+            if missing {
+                return Err(format!("{name}= is missing"));
+            }
+        }
+        for peer in &self.peers {
+            if peer.at.len() != self.listen.len() {
+                return Err(format!(
+                    "peer {} has {} addresses and listen= {}: one of each makes a path",
+                    peer.name,
+                    peer.at.len(),
+                    self.listen.len()
+                ));
+            }
+        }
+        self.member(0, 0).check().map_err(|error| error.to_string())
+    }
+
+    /// What the state machine is told.
+    pub(crate) fn member(&self, digest: u64, incarnation: u64) -> member::Config {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 1024);
+        member::Config {
+            group: self.group.clone(),
+            name: self.member.clone(),
+            peers: self.peers.iter().map(|peer| peer.name.clone()).collect(),
+            priority: self.priority,
+            interval_ns: ns(self.interval),
+            misses: self.misses,
+            hold_ns: ns(self.hold),
+            digest,
+            incarnation,
+        }
+    }
+
+    /// Which of the members it is, in the order of their names, and how many there are.
+    pub(crate) fn place(&self) -> (u32, u32) {
+        let before = self.peers.iter().filter(|peer| peer.name < self.member).count();
+        (before as u32, self.peers.len() as u32 + 1)
+    }
+}
+
+fn sockets(text: &str) -> Option<Vec<SocketAddr>> {
+    text.split(',').map(|one| one.parse().ok()).collect()
+}
+
+fn time(text: &str) -> Option<Duration> {
+    let (number, unit) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1),
+        None => (text.strip_suffix('s')?, 1000),
+    };
+    let ms = number.parse::<u32>().ok()?.checked_mul(unit)?;
+    (1..=3_600_000).contains(&ms).then(|| Duration::from_millis(ms.into()))
+}
+
+fn address(text: &str) -> Option<Address> {
+    let mut words = text.split(',');
+    let (port, ip, mac) = (words.next()?, words.next()?, words.next()?);
+    let vlan = words.next().map(|vlan| vlan.parse().ok().filter(|vlan| (1..4095).contains(vlan)));
+    if words.next().is_some() || vlan == Some(None) || port.is_empty() {
+        return None;
+    }
+    let octets = mac.split(':').map(|octet| u8::from_str_radix(octet, 16).ok());
+    let octets = octets.collect::<Option<Vec<u8>>>()?;
+    Some(Address {
+        port: port.to_owned(),
+        ip: ip.parse().ok()?,
+        mac: octets.try_into().ok()?,
+        vlan: vlan.flatten(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAST: &str =
+        "group=gw member=b server=nats://10.0.0.9 listen=10.0.0.2:7400 peer=a@10.0.0.1:7400";
+
+    #[test]
+    fn a_line_is_read() {
+        let read = Settings::parse(LEAST).unwrap();
+        assert_eq!((read.place(), read.misses, read.interval.as_millis()), ((1, 2), 3, 10));
+        let more = "group=gw member=b server=nats://x,tls://y listen=10.0.0.2:7400,[fd00::2]:7400 \
+                    peer=a@10.0.0.1:7400,[fd00::1]:7400 peer=c@10.0.0.3:1,[fd00::3]:1 address=lan,10.1.0.1,02:00:00:00:00:01 \
+                    address=wan,2001:db8::1,02:00:00:00:00:02,100 interval=5ms misses=4 hold=2s priority=7 batch=2ms \
+                    ca=/ca certificate=/c key=/k credentials=/x";
+        let read = Settings::parse(more).unwrap();
+        assert_eq!(
+            (read.place(), read.peers.len(), read.addresses[1].vlan),
+            ((1, 3), 2, Some(100))
+        );
+        assert_eq!(read.addresses[0].mac, [2, 0, 0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (line, why) in [
+            ("", "group= is missing"),
+            ("group", "KEY=VALUE"),
+            (&format!("{LEAST} group=x"), "group= is there twice"),
+            (&format!("{LEAST} colour=red"), "there are group="),
+            (&format!("{LEAST} address=lan,10.1.0.1"), "PORT,IP,MAC"),
+            (&format!("{LEAST} address=lan,10.1.0.1,02:00:00:00:00:01,4095"), "PORT,IP,MAC"),
+            (&format!("{LEAST} interval=0ms"), "a time as 10ms"),
+            (&format!("{LEAST} interval=10"), "a time as 10ms"),
+            (&format!("{LEAST} batch=1s"), "up to 100ms"),
+            (&format!("{LEAST} misses=1"), "at least 2"),
+            (&format!("{LEAST} key=/k"), "go together"),
+            (&format!("{LEAST} peer=c@10.0.0.3:1,10.0.0.4:1"), "one of each makes a path"),
+            (&format!("{LEAST} peer=a@10.0.0.1:1"), "two members are named a"),
+            (&format!("{LEAST} peer=b@10.0.0.1:1"), "two members are named b"),
+            (&LEAST.replace("member=b", "member=b.c"), "no name of a member"),
+        ] {
+            let error = Settings::parse(line).unwrap_err();
+            assert!(error.contains(why), "{line}: {error}");
+        }
+    }
+}
