@@ -53,7 +53,8 @@ pub fn start(format: &LogFormat, verbose: u8) {
         1 => "debug",
         _ => "trace",
     };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("{level},async_nats=warn")));
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new(format!("{level},async_nats=warn")));
     let json = matches!(format, LogFormat::Json);
     let limits = Arc::new(Limits::default());
     let epoch = Instant::now();

@@ -65,7 +65,7 @@ mod tests {
         let mac = [2, 0, 0, 0, 0, 7];
         let address = Address { port: "lan".to_owned(), ip: ip.parse().unwrap(), mac, vlan };
         let frame = frame(&address);
-        let text = wire::summary(&frame).to_string();
+        let text = wire::summary(&frame);
         (frame, text)
     }
 

@@ -268,3 +268,6 @@ impl Copy {
         sum.as_ref().first_chunk().map_or(0, |octets| u64::from_le_bytes(*octets))
     }
 }
+
+#[cfg(test)]
+mod tests;

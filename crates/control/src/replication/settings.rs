@@ -9,6 +9,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Members of a group, at most: each needs stripes of ports that are its own.
+const MEMBERS_MAX: usize = 16;
+
 /// Another member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Peer {
@@ -157,6 +160,9 @@ impl Settings {
             if missing {
                 return Err(format!("{name}= is missing"));
             }
+        }
+        if self.peers.len() >= MEMBERS_MAX {
+            return Err(format!("a group has {MEMBERS_MAX} members at most"));
         }
         for peer in &self.peers {
             if peer.at.len() != self.listen.len() {

@@ -1,0 +1,144 @@
+//! Two processes' bridges, and what one tells the other; gates; trackers that come and go.
+
+use super::*;
+use crate::bridges::BridgeConfig;
+use crate::bridges::bed::{bridges, engines, flow, memory, until};
+use crate::program::services::add;
+use port::memory::Handle;
+use std::time::Duration;
+use switch::EngineKind;
+
+const CLIENT: [u8; 4] = [10, 0, 1, 2];
+const SERVER: [u8; 4] = [10, 0, 2, 2];
+
+/// A process of its own, with a gateway whose flow entries track all and let out what begins inside.
+struct Gateway {
+    bridges: Bridges,
+    lan: Handle,
+    wan: Handle,
+}
+
+fn gateway(name: &str, workers: usize, engine: EngineKind) -> Gateway {
+    let bridges = bridges(workers, engine);
+    bridges.add(BridgeConfig::named("br0")).unwrap();
+    let [lan, wan] = ["lan", "wan"].map(|port| memory(&bridges, "br0", &format!("{name}-{port}")));
+    for text in [
+        "priority=10,ip,actions=ct(table=1,nat)",
+        "table=1,priority=20,ct_state=+trk+inv,actions=drop",
+        "table=1,priority=10,in_port=1,ip,ct_state=+trk+new,actions=ct(commit,nat(src=10.0.2.100)),output:2",
+        "table=1,priority=10,in_port=1,ip,ct_state=+trk+est,actions=output:2",
+        "table=1,priority=10,in_port=2,ip,ct_state=+trk+est,actions=output:1",
+    ] {
+        flow(&bridges, "br0", text);
+    }
+    Gateway { bridges, lan, wan }
+}
+
+fn datagram(from: [u8; 4], sport: u16, to: [u8; 4], dport: u16) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 8, 0];
+    let mut ip = vec![0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0];
+    ip.extend(from);
+    ip.extend(to);
+    let sum = !wire::checksum::sum(&ip);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    frame.extend(ip);
+    for word in [sport, dport, 12, 0, 7, 7] {
+        frame.extend(word.to_be_bytes());
+    }
+    frame
+}
+
+/// Source address and port of a frame.
+fn source(frame: &[u8]) -> ([u8; 4], u16) {
+    let port = u16::from_be_bytes([frame[34], frame[35]]);
+    (frame[26..30].try_into().unwrap(), port)
+}
+
+/// Sends a frame into a port and waits for what comes out of the other.
+fn through(into: &Handle, out: &Handle, frame: &[u8]) -> Vec<u8> {
+    while out.take().is_some() {}
+    assert!(into.inject_bytes(frame));
+    out.take_within(Duration::from_secs(10)).expect("a frame comes out").data().to_vec()
+}
+
+#[test]
+fn what_one_translates_the_other_goes_on_with() {
+    for engine in engines() {
+        let name = format!("copy-{engine:?}").replace(|c: char| !c.is_alphanumeric(), "");
+        let a = gateway(&format!("{name}a"), 1, engine.clone());
+        let b = gateway(&format!("{name}b"), 2, engine);
+        let (mut here, mut there) = (Copy::standby(&a.bridges), Copy::standby(&b.bridges));
+        assert_eq!(here.digest(), there.digest());
+        // A standby passes nothing, and says so.
+        a.lan.inject_bytes(&datagram(CLIENT, 1000, SERVER, 53));
+        let dropped = || {
+            let counters = a.bridges.first().unwrap().switch().port_counters();
+            let drops = counters.iter().flat_map(|(_, counters, _)| &counters.drops);
+            drops.filter(|(reason, _)| *reason == "standby").map(|(_, n)| n).sum::<u64>()
+        };
+        until("it is dropped", || dropped() == 1);
+        here.go_on(Stripes(0x5555_5555_5555_5555));
+        let mut outside = Vec::new();
+        for n in 0..20 {
+            let sent = through(&a.lan, &a.wan, &datagram(CLIENT, 1000 + n, SERVER, 53));
+            let (address, port) = source(&sent);
+            assert_eq!((address, port % 2), ([10, 0, 2, 100], 0), "of its own stripes");
+            if n == 0 {
+                assert_eq!(here.changes().0.len(), 0, "nobody has answered");
+            }
+            let back = through(&a.wan, &a.lan, &datagram(SERVER, 53, address, port));
+            assert_eq!(source(&back), (SERVER, 53));
+            outside.push(port);
+        }
+        let (messages, full) = here.changes();
+        assert!(!full);
+        for parts in &messages {
+            assert!(there.apply(parts));
+        }
+        assert_eq!((here.told, there.applied), (20, 20));
+        // The same again, all at once, as one that joins gets it; and what is for others.
+        let mut telling = here.telling(1);
+        there.begin_sync();
+        while let Some(parts) = here.tell(&mut telling) {
+            there.apply(&parts);
+        }
+        there.sweep();
+        assert!(there.apply(&[Part { tracker: "br9/ct".to_owned(), records: vec![1] }]));
+        assert_eq!(there.unknown, 1);
+        assert!(!there.apply(&[Part { tracker: "br0/ct".to_owned(), records: vec![9] }]));
+        assert_eq!(there.refused, 1);
+        // The first one stops, and the other goes on: translations are as they were, new ones of other stripes.
+        here.stand_still();
+        there.go_on(Stripes(!0x5555_5555_5555_5555));
+        for (n, port) in (0..).zip(&outside) {
+            let back = through(&b.wan, &b.lan, &datagram(SERVER, 53, [10, 0, 2, 100], *port));
+            assert_eq!(&back[30..34], CLIENT);
+            let sent = through(&b.lan, &b.wan, &datagram(CLIENT, 1000 + n, SERVER, 53));
+            assert_eq!(source(&sent), ([10, 0, 2, 100], *port));
+        }
+        let sent = through(&b.lan, &b.wan, &datagram(CLIENT, 5000, SERVER, 53));
+        assert_eq!(source(&sent).1 % 2, 1, "of its own stripes");
+        a.bridges.stop();
+        b.bridges.stop();
+    }
+}
+
+#[test]
+fn trackers_of_services_that_come_are_followed() {
+    let a = gateway("copy-services", 1, EngineKind::Interp);
+    let mut copy = Copy::standby(&a.bridges);
+    let before = copy.digest();
+    let words = ["home", "nat", "addresses=192.0.2.1", "direction=out"].map(str::to_owned);
+    add(a.bridges.first().unwrap().switch(), &words).unwrap();
+    assert_ne!(copy.digest(), before, "another configuration");
+    copy.look();
+    let names: Vec<_> = copy.all.keys().map(String::as_str).collect();
+    assert_eq!(names, ["br0/ct", "br0/service:home"]);
+    let followed = |copy: &Copy| {
+        copy.all.values().all(|one| one.tracked.with(|t| t.is_followed()) == Some(true))
+    };
+    assert!(!followed(&copy));
+    copy.go_on(Stripes::ALL);
+    assert!(followed(&copy));
+    a.bridges.stop();
+}
