@@ -44,6 +44,7 @@ pub mod engine;
 pub mod failure;
 #[doc(hidden)]
 pub mod fuzz;
+mod group;
 mod guard;
 mod health;
 pub mod image;

@@ -45,7 +45,7 @@ pub use status::{BridgeStatus, ControllerState, PortState};
 
 use crate::config::diff::{BridgeSetup, Change};
 use crate::controller::{Controllers, Switches};
-use crate::replication::Replication;
+use crate::group::Group;
 use crate::sync::lock;
 use crate::tunnels;
 use datapath::policer::Policing;
@@ -67,7 +67,7 @@ struct Inner {
     /// Held by who changes something.
     changes: Mutex<()>,
     /// The group that the process is a member of.
-    replication: OnceLock<Arc<Replication>>,
+    replication: OnceLock<Arc<dyn Group>>,
 }
 
 impl Bridges {
@@ -95,12 +95,12 @@ impl Bridges {
     }
 
     /// The group that the process is a member of, if it is of one.
-    pub(crate) fn replication(&self) -> Option<&Arc<Replication>> {
+    pub(crate) fn replication(&self) -> Option<&Arc<dyn Group>> {
         self.0.replication.get()
     }
 
     /// The process is a member of this group.
-    pub(crate) fn join(&self, group: Arc<Replication>) {
+    pub(crate) fn join(&self, group: Arc<dyn Group>) {
         // Once, at the start.
         let _ = self.0.replication.set(group);
     }

@@ -2,6 +2,7 @@
 //! themselves, which add to its lists and override its values.
 
 pub mod diff;
+pub(crate) mod group;
 mod paths;
 mod receive;
 mod remote;
@@ -22,7 +23,6 @@ use crate::normal::mirror::Mirror;
 use crate::normal::vlan::{Vlan, of_named_port};
 use crate::persist::place::Place;
 use crate::program::tables::{self, Tracking};
-use crate::replication;
 use crate::{bounds, model, port_kinds, socket};
 use clap::{Args, ValueEnum};
 use datapath::compiled;
@@ -517,7 +517,7 @@ pub(crate) struct Config {
     /// The groups that may ask there.
     pub(crate) ctl_groups: Groups,
     /// The group whose members go on for each other.
-    pub(crate) replication: Option<replication::settings::Settings>,
+    pub(crate) replication: Option<group::Settings>,
     /// The process gives up what nothing here needs.
     pub(crate) confine: bool,
     /// Folders that it may read and write all the same.
@@ -830,12 +830,7 @@ impl Config {
             flows_max: flows_max.map(|n| n as u32),
             log_changes: options.log_changes.or(file.log_changes),
             ctl_groups,
-            replication: options
-                .replication
-                .or(file.replication)
-                .map(|line| replication::settings::Settings::parse(&line))
-                .transpose()
-                .map_err(|why| Failure::usage(format!("--replication: {why}")))?,
+            replication: group::read(options.replication.or(file.replication))?,
             confine: options.confine || file.confine.unwrap_or(false),
             confine_paths: paths(file.confine_path, options.confine_paths),
             persist,

@@ -1,7 +1,7 @@
 //! The frames by which a network learns that an address is elsewhere now: gratuitous ARP (RFC 5227 §3), unsolicited neighbour
 //! advertisements (RFC 4861 §7.2.6).
 
-use super::settings::Address;
+use crate::config::group::Address;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Octets of the shortest frame, without its checksum.

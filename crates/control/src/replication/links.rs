@@ -3,7 +3,7 @@
 //! By each path a UDP socket sends and receives heartbeats, and a TCP connection to each other member says when its process has ended:
 //! the kernel closes it, or refuses it where nobody listens any more. Nothing is ever said over it.
 
-use super::settings::{Peer, Settings};
+use crate::config::group::{Peer, Settings};
 use replication::Heartbeat;
 use replication::heartbeat::HEARTBEAT_MAX;
 use std::io::ErrorKind;

@@ -7,7 +7,7 @@
 //! Bounded: so many messages wait for the server at most ([`WAITING`]); what comes beyond is lost, and standbys notice.
 
 use super::engine::{Brought, Engine};
-use super::settings::{Server, Settings};
+use crate::config::group::{Server, Settings};
 use async_nats::jetstream::kv;
 use async_nats::{Client, ConnectOptions, Event, connection::State};
 use replication::Owner;

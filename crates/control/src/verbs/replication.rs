@@ -1,7 +1,7 @@
 //! `replication`: the group that this process is a member of, shown; and who of it forwards.
 
+use crate::group::Shown;
 use crate::protocol::Reply;
-use crate::replication::Shown;
 use crate::role::Role;
 use crate::verb::{At, Change, Verb};
 use serde::{Deserialize, Serialize};

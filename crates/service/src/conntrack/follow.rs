@@ -32,8 +32,7 @@
 //! Checked by: the tests below, `fuzz::follow`.
 
 use super::Tracker;
-use super::image::Restored;
-use super::image::entry::{Entry, read_gone, take, write_gone};
+use super::image::entry::{Entry, Restored, read_gone, take, write_gone};
 use super::lists::Queue;
 use super::record::{Flags, Record, Rest};
 use super::time::ticks;

@@ -103,15 +103,13 @@ use crate::nat::{Pool, PoolId, Ports};
 use wire::IpProtocol;
 use wire::crc32c::crc32c;
 
-use entry::{Entry, has_stream, read_gone, take, write_gone};
+pub use entry::Restored;
+use entry::{
+    Entry, VERSION, VERSION_MIN, VERSION_UNCOUNTED, has_stream, read_gone, take, write_gone,
+};
 pub use error::Error;
 
 const MAGIC: &[u8; 8] = b"millconn";
-const VERSION: u32 = 3;
-/// What is written where connections are not counted.
-const VERSION_UNCOUNTED: u32 = 2;
-/// The oldest version that is read.
-const VERSION_MIN: u32 = 1;
 const HEADER_LEN: usize = 32;
 const CHUNK_HEADER_LEN: usize = 9;
 const CHUNK_MAX: usize = 1 << 20;
@@ -317,25 +315,6 @@ impl Writer {
         self.frame();
         self.chunk
     }
-}
-
-/// What became of an image's connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Restored {
-    /// The tracker goes on with these.
-    pub connections: u64,
-    /// Their time was over.
-    pub expired: u64,
-    /// Their addresses and ports are those of a connection that the tracker has.
-    pub known: u64,
-    /// Connections of an image, untouched, that made way for one of the first.
-    pub replaced: u64,
-    /// Of followed ones, those that were there, untouched, and are as they are told now.
-    pub renewed: u64,
-    /// There was no room, by one of the tracker's limits.
-    pub no_room: u64,
-    /// Of the first, those whose block of ports is another's by now: they keep their ports, unbound.
-    pub unbound: u64,
 }
 
 /// An image that was read and is whole.

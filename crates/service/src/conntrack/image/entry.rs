@@ -7,6 +7,31 @@ use crate::conntrack::tuple::{Role, Tuple};
 use crate::conntrack::{Account, sctp, tcp};
 use wire::IpProtocol;
 
+pub(in crate::conntrack) const VERSION: u32 = 3;
+/// What is written where connections are not counted.
+pub(in crate::conntrack) const VERSION_UNCOUNTED: u32 = 2;
+/// The oldest version that is read.
+pub(in crate::conntrack) const VERSION_MIN: u32 = 1;
+
+/// What became of an image's connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Restored {
+    /// The tracker goes on with these.
+    pub connections: u64,
+    /// Their time was over.
+    pub expired: u64,
+    /// Their addresses and ports are those of a connection that the tracker has.
+    pub known: u64,
+    /// Connections of an image, untouched, that made way for one of the first.
+    pub replaced: u64,
+    /// Of followed ones, those that were there, untouched, and are as they are told now.
+    pub renewed: u64,
+    /// There was no room, by one of the tracker's limits.
+    pub no_room: u64,
+    /// Of the first, those whose block of ports is another's by now: they keep their ports, unbound.
+    pub unbound: u64,
+}
+
 /// A connection's bits.
 mod bit {
     pub(super) const V6: u16 = 1;

@@ -1,6 +1,6 @@
 //! Why an image cannot be read.
 
-use super::{VERSION, VERSION_MIN};
+use super::entry::{VERSION, VERSION_MIN};
 
 /// Why an image cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

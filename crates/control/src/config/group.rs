@@ -4,6 +4,7 @@
 //! `address=PORT,IP,MAC[,VLAN]...`, `interval=10ms`, `misses=3`, `hold=1s`, `priority=100`, `batch=1ms`, `ca=FILE`, `certificate=FILE`,
 //! `key=FILE`, `credentials=FILE`. Paths are the places of `listen` and of each peer's addresses: the first to the first.
 
+use crate::failure::Failure;
 use replication::member;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -198,6 +199,12 @@ impl Settings {
         let before = self.peers.iter().filter(|peer| peer.name < self.member).count();
         (before as u32, self.peers.len() as u32 + 1)
     }
+}
+
+/// Reads the line, if there is one.
+pub(super) fn read(line: Option<String>) -> Result<Option<Settings>, Failure> {
+    let read = line.map(|line| Settings::parse(&line)).transpose();
+    read.map_err(|why| Failure::usage(format!("--replication: {why}")))
 }
 
 fn sockets(text: &str) -> Option<Vec<SocketAddr>> {

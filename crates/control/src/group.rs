@@ -1,0 +1,67 @@
+//! The group that this process is a member of, as verbs and metrics see it; [`replication`](crate::replication) is what it is.
+
+use replication::View;
+use std::collections::BTreeMap;
+
+/// What has happened.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counts {
+    /// Heartbeats heard.
+    pub(crate) beats: u64,
+    /// Messages brought, and their octets.
+    pub(crate) messages: u64,
+    pub(crate) octets: u64,
+    /// Messages that were none.
+    pub(crate) damaged: u64,
+    /// Messages sent, their octets, and those that the engine did not take.
+    pub(crate) sent: u64,
+    pub(crate) sent_octets: u64,
+    pub(crate) unsent: u64,
+    /// How often more had changed than there was room for.
+    pub(crate) full: u64,
+    /// Between a message's being sent and its being taken, by the two clocks.
+    pub(crate) lag_ns: u64,
+    /// Records told, and applied.
+    pub(crate) told: u64,
+    pub(crate) applied: u64,
+    /// Records for trackers that are not here, records that were none, connections without room.
+    pub(crate) unknown: u64,
+    pub(crate) refused: u64,
+    pub(crate) no_room: u64,
+    /// Promotions and demotions, by reason.
+    pub(crate) promotions: BTreeMap<&'static str, u64>,
+    pub(crate) demotions: BTreeMap<&'static str, u64>,
+}
+
+impl Counts {
+    pub(crate) fn promoted(&mut self, reason: &'static str) {
+        *self.promotions.entry(reason).or_default() += 1;
+    }
+
+    pub(crate) fn demoted(&mut self, reason: &'static str) {
+        *self.demotions.entry(reason).or_default() += 1;
+    }
+}
+
+/// What people are shown.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    pub(crate) group: String,
+    pub(crate) member: String,
+    pub(crate) view: View,
+    pub(crate) counts: Counts,
+}
+
+/// The group.
+pub(crate) trait Group: Send + Sync {
+    /// What is known of it.
+    fn shown(&self) -> Shown;
+    /// This member forwards, whoever else does.
+    fn promote(&self) -> Result<(), String>;
+    /// It forwards no more, whoever else does, until it is told to.
+    fn demote(&self) -> Result<(), String>;
+    /// It hands over, and says to whom.
+    fn drain(&self) -> Result<String, String>;
+    /// It hands over if it can, and ends.
+    fn stop(&self);
+}
