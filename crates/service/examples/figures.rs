@@ -1,5 +1,5 @@
 //! What the tracker, the transcoder and the sandbox cost: `cargo run --release -p service --example figures
-//! [CONNECTIONS | established CONNECTIONS | flood | transcoder]`, and with `--features wasm` also `sandbox`.
+//! [CONNECTIONS | established CONNECTIONS | follow CONNECTIONS | flood | transcoder]`, and with `--features wasm` also `sandbox`.
 //!
 //! Transcoder: bursts of 32 UDP datagrams over IPv4, 256 frames in turn, of each length; medians of five
 //! runs. Frames are encrypted and then decrypted, each way timed by itself; what comes back must be what went
@@ -26,6 +26,9 @@
 //! slices of 256 records and restored in slices of 32 into a tracker that is new, whose memory the system has yet to
 //! clear, and once more when it has been emptied; with the longest slice, which is how long a lock is held; octets a
 //! connection.
+//!
+//! Follow: so many connections (200,000), each from SYN to reset in five segments, by a tracker that nobody follows and by one that is
+//! followed, in turns, medians of seven; established segments likewise; and how fast a copy applies what was told, and all of them.
 //!
 //! Times are the thread's on a CPU, so that what else runs on the machine costs cache, not time. Where the longest burst is
 //! told, that clock is read around each burst, which takes some 15 to 25 ns a packet that are in the figures; else around 32 of them.
@@ -254,6 +257,10 @@ fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("transcoder") => transcoder(),
         Some("flood") => flood(),
+        Some("follow") => {
+            let count = std::env::args().nth(2).and_then(|n| n.parse().ok()).unwrap_or(200_000);
+            followed(count);
+        }
         Some("established") => {
             let count = std::env::args().nth(2).and_then(|n| n.parse().ok()).unwrap_or(1_000_000);
             drop(established(count));
@@ -491,6 +498,115 @@ fn image(bench: &mut Bench) {
 }
 
 /// So many established connections, and what their packets take.
+/// What it costs to be followed.
+fn followed(count: u32) {
+    const LOG: usize = 512 << 10;
+    const EACH: usize = 4096;
+    let tracked = CtState::TRACKED;
+    let (new, open) = (CtState::NEW | tracked, CtState::ESTABLISHED | tracked);
+    let back = open | CtState::REPLY;
+    let phases = [
+        (Template::new(Flags::SYN, (100, 0), false), new),
+        (Template::new(Flags::SYN | Flags::ACK, (500, 101), true), back),
+        (Template::new(Flags::ACK, (101, 501), false), open),
+        (Template::new(Flags::ACK, (501, 101), true), back),
+        (Template::new(Flags::RST | Flags::ACK, (101, 501), false), open),
+    ];
+    let (mut lives, mut segments) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+    let (mut told, mut records) = (0, Vec::new());
+    for round in 0..14 {
+        let follows = round % 2 == 1;
+        let mut bench = Bench::new(Config {
+            half_open_max: count as usize,
+            ..Config::new(count as usize + 100, 1)
+        });
+        bench.bursts = PORTION;
+        if follows {
+            bench.tracker.follow(LOG);
+        }
+        let mut spare = Vec::with_capacity(LOG);
+        let (mut spent, mut acks) = (0, 0);
+        // What is told is taken as often as it is in a switch, so that the buffers stay in the cache.
+        for first in (0..count).step_by(EACH) {
+            let some = first..(first + EACH as u32).min(count);
+            for (n, (template, want)) in phases.iter().enumerate() {
+                bench.send(template, *want, some.clone());
+                spent += bench.spent;
+                if n == 3 {
+                    bench.send(template, *want, some.clone());
+                    acks += bench.spent;
+                }
+            }
+            if follows {
+                let changes = bench.tracker.take_changes(spare);
+                assert!(!changes.full);
+                if round == 13 {
+                    told += changes.told;
+                    records.extend(&changes.records);
+                }
+                spare = changes.records;
+            }
+        }
+        lives[usize::from(follows)].push(spent as f64 / f64::from(count));
+        segments[usize::from(follows)].push(acks as f64 / f64::from(count));
+    }
+    let median = |all: &mut Vec<f64>| {
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    for (what, all) in
+        [("a connection from SYN to reset", &mut lives), ("an established segment", &mut segments)]
+    {
+        let [alone, followed] = [median(&mut all[0]), median(&mut all[1])];
+        println!(
+            "{what}: {alone:.1} ns alone, {followed:.1} followed: {:+.1} %",
+            (followed / alone - 1.0) * 100.0
+        );
+    }
+    println!("{told} records, {:.1} octets each", records.len() as f64 / told as f64);
+    let mut copy = Tracker::new(Config::new(count as usize, 2), 0);
+    copy.stand_still(0);
+    let mut rest = &records[..];
+    let begin = cpu_ns();
+    while !rest.is_empty() {
+        copy.apply(0, &mut rest, 1024).expect("records");
+    }
+    println!("a copy applies a record in {:.0} ns", (cpu_ns() - begin) as f64 / told as f64);
+    let mut all =
+        Bench::new(Config { half_open_max: count as usize, ..Config::new(count as usize, 1) });
+    all.bursts = PORTION;
+    for (template, want) in &phases[..4] {
+        all.send(template, *want, 0..count);
+    }
+    let (mut from, mut longest, mut out, begin) =
+        (Some(0), 0, Vec::with_capacity(count as usize * 64), cpu_ns());
+    while let Some(at) = from {
+        let since = cpu_ns();
+        from = all.tracker.tell_all(0, at, 1024, &mut out);
+        longest = longest.max(cpu_ns() - since);
+    }
+    println!(
+        "all told in {:.1} ms, the longest slice of 1,024 in {} us, {:.1} octets each",
+        (cpu_ns() - begin) as f64 / 1e6,
+        longest / 1000,
+        out.len() as f64 / f64::from(count)
+    );
+    let (mut rest, begin, mut longest) = (&out[..], cpu_ns(), 0);
+    copy.begin_sync();
+    while !rest.is_empty() {
+        let since = cpu_ns();
+        copy.apply(0, &mut rest, 1024).expect("records");
+        longest = longest.max(cpu_ns() - since);
+    }
+    while copy.end_sync(0, usize::MAX).is_some() {}
+    assert_eq!(copy.len(), count as usize);
+    println!(
+        "a copy applies all in {:.1} ms, 1,024 in {} us at most",
+        (cpu_ns() - begin) as f64 / 1e6,
+        longest / 1000
+    );
+}
+
 fn established(count: u32) -> Bench {
     let before = resident();
     let mut bench = Bench::new(Config::new(count as usize, 1));

@@ -31,16 +31,20 @@
 //! Cost: 40 to 60 ns a record, 31 to 60 octets in IPv4. Packets that change nothing are not looked at.
 //! Checked by: the tests below, `fuzz::follow`.
 
-use super::Tracker;
-use super::image::entry::{Entry, Restored, read_gone, take, write_gone};
+use super::image::entry::{Entry, Restored, bit, has_stream, read_gone, take, until, write_gone};
 use super::lists::Queue;
 use super::record::{Flags, Record, Rest};
+use super::request::Request;
 use super::time::ticks;
 use super::told::queue;
 use super::tuple::Tuple;
+use super::{Tracker, tcp};
+use wire::IpProtocol;
 
 /// Octets of a record, at most: an IPv6 connection of SCTP that is translated and labelled.
 pub const RECORD_MAX: usize = 256;
+/// Octets of a record of IPv4 that is not SCTP's, at most.
+const SHORT: usize = 72;
 
 mod kind {
     pub(super) const CONNECTION: u8 = 1;
@@ -100,14 +104,11 @@ impl Clock {
     }
 }
 
-/// Of a connection, what is told when it changes.
-#[derive(Debug, PartialEq, Eq)]
+/// Of a connection, what is told when it changes: state, flags. Mark and label are looked at where an action sets them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Worth {
     state: u8,
-    replied: bool,
-    assured: bool,
-    mark: u32,
-    label: u128,
+    flags: Flags,
 }
 
 impl Tracker {
@@ -149,39 +150,100 @@ impl Tracker {
         !queue(&self.records[at as usize]).is_some_and(Queue::is_half_open)
     }
 
+    #[inline(always)]
     pub(super) fn worth_telling(&self, at: u32) -> Worth {
         let record = &self.records[at as usize];
-        let flags = record.flags();
-        let (mut mark, mut label) = (0, 0);
-        if flags.has(Flags::MARKED) {
-            (mark, label) = (self.rests[at as usize].mark, self.label_of(at));
-        }
-        let (replied, assured) = (flags.has(Flags::REPLIED), flags.has(Flags::ASSURED));
-        Worth { state: record.state, replied, assured, mark, label }
+        let flags = record.flags().only(Flags::REPLIED | Flags::ASSURED);
+        Worth { state: record.state, flags }
     }
 
     /// A packet has come, before which it was so.
-    #[cold]
-    pub(super) fn tell_if_changed(&mut self, now_ns: u64, at: u32, before: &Worth) {
-        let flags = self.records[at as usize].flags();
-        if !flags.has(Flags::TOLD) || self.worth_telling(at) != *before {
+    #[inline(always)]
+    pub(super) fn tell_if_changed(
+        &mut self,
+        now_ns: u64,
+        at: u32,
+        before: Worth,
+        request: &Request,
+    ) {
+        let sets = request.commit && (request.mark.is_some() || request.label.is_some());
+        if sets || self.worth_telling(at) != before {
             self.tell(now_ns, at);
         }
     }
 
     /// Writes a connection down if it is worth telling.
-    #[cold]
     pub(super) fn tell(&mut self, now_ns: u64, at: u32) {
-        let told = self.records[at as usize].flags().has(Flags::TOLD);
-        if !told && !self.is_settled(at) {
+        let flags = self.records[at as usize].flags();
+        if !flags.has(Flags::TOLD) && !self.is_settled(at) {
             return;
         }
-        let entry = Entry { loose: true, ..self.entry(at, now_ns) };
+        let short = self.short(now_ns, at);
+        let long = match short {
+            Some(_) => None,
+            None => Some(Entry { loose: true, ..self.entry(at, now_ns) }),
+        };
         self.records[at as usize].flags_mut().set(Flags::TOLD);
         let Some(log) = &mut self.log else { return };
-        if log.begin(kind::CONNECTION) {
-            entry.write(&mut log.octets);
+        if log.has_room() {
+            match (short, long) {
+                (Some((octets, len)), _) => log.octets.extend_from_slice(&octets[..len]),
+                (None, Some(entry)) => {
+                    log.octets.push(kind::CONNECTION);
+                    entry.write(&mut log.octets);
+                }
+                (None, None) => {}
+            }
         }
+    }
+
+    /// The record of a connection as most are: of IPv4, and not SCTP's. The same octets as [`Entry::write`] makes, in one go.
+    fn short(&self, now_ns: u64, at: u32) -> Option<([u8; SHORT], usize)> {
+        let (record, rest) = (&self.records[at as usize], &self.rests[at as usize]);
+        let flags = record.flags();
+        let protocol = IpProtocol(record.protocol);
+        if flags.has(Flags::V6) || protocol == IpProtocol::SCTP {
+            return None;
+        }
+        let (tcp, stream) = (protocol == IpProtocol::TCP, has_stream(protocol));
+        let label = if flags.has(Flags::MARKED) { rest.label_v4() } else { 0 };
+        let mark = if flags.has(Flags::MARKED) { rest.mark } else { 0 };
+        let said = [
+            (flags.has(Flags::QUERY), bit::QUERY),
+            (flags.has(Flags::REPLIED), bit::REPLIED),
+            (flags.has(Flags::ASSURED), bit::ASSURED),
+            (flags.has(Flags::TWO_KEYS), bit::TRANSLATED),
+            (label != 0, bit::LABELLED),
+            (tcp, bit::LOOSE),
+        ];
+        let bits = said.iter().fold(0, |bits, (set, bit)| bits | (bit * u16::from(*set)));
+        let (mut octets, mut len) = ([0; SHORT], 0);
+        let mut put = |some: &[u8]| {
+            octets[len..len + some.len()].copy_from_slice(some);
+            len += some.len();
+        };
+        put(&[kind::CONNECTION]);
+        put(&bits.to_le_bytes());
+        put(&[record.protocol, record.state]);
+        put(&record.zone.to_le_bytes());
+        put(&mark.to_le_bytes());
+        put(&until(record.deadline, now_ns).to_le_bytes());
+        record.ends_v4(rest, false).iter().for_each(|end| put(&end.to_le_bytes()));
+        record.ports_of(rest, false).iter().for_each(|port| put(&port.to_le_bytes()));
+        if flags.has(Flags::TWO_KEYS) {
+            record.ends_v4(rest, true).iter().for_each(|end| put(&end.to_le_bytes()));
+            record.ports_of(rest, true).iter().for_each(|port| put(&port.to_le_bytes()));
+        }
+        if label != 0 {
+            put(&label.to_le_bytes());
+        }
+        if tcp {
+            put(&record.progress.said.map(|said| said & tcp::OFFERS));
+            put(&record.progress.scales);
+        } else if stream {
+            put(&until(record.stream_from().saturating_add(1), now_ns).to_le_bytes());
+        }
+        Some((octets, len))
     }
 
     /// Appends records of all connections that are worth telling, of so many places from this one on, in a lock's time. The place to go on
@@ -203,8 +265,12 @@ impl Tracker {
             let at = at as u32;
             if self.is_settled(at) {
                 self.records[at as usize].flags_mut().set(Flags::TOLD);
-                out.push(kind::CONNECTION);
-                Entry { loose: true, ..self.entry(at, now_ns) }.write(out);
+                if let Some((octets, len)) = self.short(now_ns, at) {
+                    out.extend_from_slice(&octets[..len]);
+                } else {
+                    out.push(kind::CONNECTION);
+                    Entry { loose: true, ..self.entry(at, now_ns) }.write(out);
+                }
             }
         }
         (end < self.records.len()).then_some(end)
@@ -214,7 +280,8 @@ impl Tracker {
     #[cold]
     pub(super) fn tell_gone(&mut self, original: &Tuple) {
         let Some(log) = &mut self.log else { return };
-        if log.begin(kind::GONE) {
+        if log.has_room() {
+            log.octets.push(kind::GONE);
             write_gone(original, &mut log.octets);
         }
     }
@@ -331,13 +398,13 @@ impl Tracker {
 }
 
 impl Log {
-    /// Begins a record of a kind, if there is room for one.
-    fn begin(&mut self, kind: u8) -> bool {
+    /// Whether there is room for a record, which is written then.
+    #[inline]
+    fn has_room(&mut self) -> bool {
         if self.full || self.octets.len() + RECORD_MAX > self.max {
             self.full = true;
             return false;
         }
-        self.octets.push(kind);
         self.told += 1;
         true
     }

@@ -105,7 +105,7 @@ use wire::crc32c::crc32c;
 
 pub use entry::Restored;
 use entry::{
-    Entry, VERSION, VERSION_MIN, VERSION_UNCOUNTED, has_stream, read_gone, take, write_gone,
+    Entry, VERSION, VERSION_MIN, VERSION_UNCOUNTED, has_stream, read_gone, take, until, write_gone,
 };
 pub use error::Error;
 
@@ -129,11 +129,6 @@ mod kind {
 
 /// Of those, in one chunk: none takes more than 40 octets.
 const GONE_CHUNK: usize = 16 << 10;
-
-/// Nanoseconds until a tick begins.
-fn until(tick: u32, now_ns: u64) -> u64 {
-    (u64::from(tick) << TICK_SHIFT).saturating_sub(now_ns)
-}
 
 /// The first tick that is not before so many nanoseconds from now.
 fn tick_in(left_ns: u64, now_ns: u64) -> u32 {

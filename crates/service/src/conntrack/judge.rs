@@ -202,7 +202,7 @@ impl Tracker {
                     } else {
                         self.requeue(at);
                         if let Some(before) = followed {
-                            self.tell_if_changed(now_ns, at, &before);
+                            self.tell_if_changed(now_ns, at, before, request);
                         }
                     }
                     return outcome;

@@ -267,6 +267,18 @@ impl Record {
         Tuple { src, dst, src_port: self.ports[0], dst_port: self.ports[1], ..self.frame(true) }
     }
 
+    /// Addresses of an IPv4 connection, of the opener's direction or of the other.
+    #[inline(always)]
+    pub(crate) fn ends_v4(&self, rest: &Rest, reply: bool) -> [u32; 2] {
+        if reply { [rest.addresses[0], rest.addresses[1]] } else { self.ends }
+    }
+
+    /// Ports, likewise.
+    #[inline(always)]
+    pub(crate) fn ports_of(&self, rest: &Rest, reply: bool) -> [u16; 2] {
+        if reply { rest.ports } else { self.ports }
+    }
+
     /// Addresses and ports as the other side's packets come in.
     pub(crate) fn reply(&self, rest: &Rest, extension: Option<&Extension>) -> Tuple {
         let [src, dst] = match extension {

@@ -321,6 +321,36 @@ fn what_was_announced_or_opened_alone_is_told_in_its_time() {
     assert_eq!((changes.told, changes.records[0]), (1, 2));
 }
 
+/// What is written in one go is what the general way writes.
+#[test]
+fn short_records_are_those_of_the_codec() {
+    let (mut short, mut long) = (0, 0);
+    for seed in 0..20_u64 {
+        let mut random = Random(seed);
+        let (mut a, pools) = with_pools(seed, 0);
+        let mut now_ns = 0;
+        for _ in 0..300 {
+            now_ns += random.below(SECOND);
+            let (frame, request) = packet(&mut random, &pools);
+            pass(&mut a, now_ns, &frame, &request);
+            for at in 0..a.records.len() as u32 {
+                if !a.records[at as usize].flags().has(Flags::LIVE) {
+                    continue;
+                }
+                let Some((octets, len)) = a.short(now_ns, at) else {
+                    long += 1;
+                    continue;
+                };
+                let mut whole = vec![kind::CONNECTION];
+                Entry { loose: true, ..a.entry(at, now_ns) }.write(&mut whole);
+                assert_eq!(octets[..len], whole);
+                short += 1;
+            }
+        }
+    }
+    assert!(short > 10_000 && long > 1000, "{short} {long}");
+}
+
 #[test]
 fn what_is_no_record_is_refused() {
     let (mut copy, _) = with_pools(1, 0);

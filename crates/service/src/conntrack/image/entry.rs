@@ -3,6 +3,7 @@
 //! The format is that of [`image`](super)'s head. Checked by: the tests of `image` and of [`follow`](super::super::follow).
 
 use crate::conntrack::record::{Flags, Notes, Progress, Record, Rest, Side};
+use crate::conntrack::time::TICK_SHIFT;
 use crate::conntrack::tuple::{Role, Tuple};
 use crate::conntrack::{Account, sctp, tcp};
 use wire::IpProtocol;
@@ -32,19 +33,24 @@ pub struct Restored {
     pub unbound: u64,
 }
 
+/// Nanoseconds until a tick begins.
+pub(in crate::conntrack) fn until(tick: u32, now_ns: u64) -> u64 {
+    (u64::from(tick) << TICK_SHIFT).saturating_sub(now_ns)
+}
+
 /// A connection's bits.
-mod bit {
-    pub(super) const V6: u16 = 1;
-    pub(super) const QUERY: u16 = 2;
-    pub(super) const REPLIED: u16 = 4;
-    pub(super) const ASSURED: u16 = 8;
-    pub(super) const TRANSLATED: u16 = 16;
-    pub(super) const LABELLED: u16 = 32;
-    pub(super) const BOUND: u16 = 64;
-    pub(super) const COUNTED: u16 = 128;
+pub(in crate::conntrack) mod bit {
+    pub(in crate::conntrack) const V6: u16 = 1;
+    pub(in crate::conntrack) const QUERY: u16 = 2;
+    pub(in crate::conntrack) const REPLIED: u16 = 4;
+    pub(in crate::conntrack) const ASSURED: u16 = 8;
+    pub(in crate::conntrack) const TRANSLATED: u16 = 16;
+    pub(in crate::conntrack) const LABELLED: u16 = 32;
+    pub(in crate::conntrack) const BOUND: u16 = 64;
+    pub(in crate::conntrack) const COUNTED: u16 = 128;
     /// TCP's windows are left out.
-    pub(super) const LOOSE: u16 = 256;
-    pub(super) const ALL: u16 = 511;
+    pub(in crate::conntrack) const LOOSE: u16 = 256;
+    pub(in crate::conntrack) const ALL: u16 = 511;
 }
 
 /// A connection, as it is written.
