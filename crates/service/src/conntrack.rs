@@ -420,8 +420,8 @@ impl Tracker {
         packet: &Packet<'_>,
     ) -> Option<Outcome> {
         let (at, direction, error) = self.known_again(now_ns, request, packet)?;
-        if request.commit {
-            self.exec(at, request);
+        if request.commit && self.exec(at, request) && self.log.is_some() {
+            self.tell(self.clock.at(now_ns), at);
         }
         Some(self.outcome_again(at, direction, error))
     }

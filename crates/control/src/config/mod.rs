@@ -830,7 +830,7 @@ impl Config {
             flows_max: flows_max.map(|n| n as u32),
             log_changes: options.log_changes.or(file.log_changes),
             ctl_groups,
-            replication: group::read(options.replication.or(file.replication))?,
+            replication: group::read(options.replication.or(file.replication), takes_over)?,
             confine: options.confine || file.confine.unwrap_or(false),
             confine_paths: paths(file.confine_path, options.confine_paths),
             persist,

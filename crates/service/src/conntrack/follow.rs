@@ -34,7 +34,6 @@
 use super::image::entry::{Entry, Restored, bit, has_stream, read_gone, take, until, write_gone};
 use super::lists::Queue;
 use super::record::{Flags, Record, Rest};
-use super::request::Request;
 use super::time::ticks;
 use super::told::queue;
 use super::tuple::Tuple;
@@ -157,17 +156,10 @@ impl Tracker {
         Worth { state: record.state, flags }
     }
 
-    /// A packet has come, before which it was so.
+    /// A packet has come, before which it was so; `marks` tells whether mark or label are others now.
     #[inline(always)]
-    pub(super) fn tell_if_changed(
-        &mut self,
-        now_ns: u64,
-        at: u32,
-        before: Worth,
-        request: &Request,
-    ) {
-        let sets = request.commit && (request.mark.is_some() || request.label.is_some());
-        if sets || self.worth_telling(at) != before {
+    pub(super) fn tell_if_changed(&mut self, now_ns: u64, at: u32, before: Worth, marks: bool) {
+        if marks || self.worth_telling(at) != before {
             self.tell(now_ns, at);
         }
     }

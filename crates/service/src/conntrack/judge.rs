@@ -159,9 +159,7 @@ impl Tracker {
                     self.remove(at);
                 }
                 Advance::Valid { forget } => {
-                    if request.commit {
-                        self.exec(at, request);
-                    }
+                    let marks = request.commit && self.exec(at, request);
                     self.counted(at, self.records[at as usize].flags(), direction);
                     let mut outcome = self.outcome(at, direction);
                     if direction == Direction::Reply {
@@ -202,7 +200,7 @@ impl Tracker {
                     } else {
                         self.requeue(at);
                         if let Some(before) = followed {
-                            self.tell_if_changed(now_ns, at, before, request);
+                            self.tell_if_changed(now_ns, at, before, marks);
                         }
                     }
                     return outcome;
@@ -381,18 +379,22 @@ impl Tracker {
         }
     }
 
-    /// Mark and label, as the action sets them.
-    pub(super) fn exec(&mut self, at: u32, request: &Request) {
+    /// Mark and label, as the action sets them; whether they are others now.
+    pub(super) fn exec(&mut self, at: u32, request: &Request) -> bool {
         let flags = self.records[at as usize].flags_mut();
         flags.touch();
+        let mut changes = false;
         if let Some((value, mask)) = request.mark {
             let rest = &mut self.rests[at as usize];
-            rest.mark = rest.mark & !mask | value & mask;
+            let mark = rest.mark & !mask | value & mask;
+            changes = std::mem::replace(&mut rest.mark, mark) != mark;
             flags.set(Flags::MARKED);
         }
-        if let Some(label) = request.label {
-            self.set_label(at, label);
+        if let Some((value, mask)) = request.label {
+            changes |= (self.label_of(at) ^ value) & mask != 0;
+            self.set_label(at, (value, mask));
         }
+        changes
     }
 
     /// What a packet of a connection is told.
