@@ -202,7 +202,15 @@ impl Settings {
 }
 
 /// Reads the line, if there is one.
-pub(super) fn read(line: Option<String>) -> Result<Option<Settings>, Failure> {
+pub(super) fn read(
+    line: Option<String>,
+    take_over: Option<&Path>,
+) -> Result<Option<Settings>, Failure> {
+    if line.is_some() && take_over.is_some() {
+        return Err(Failure::usage(
+            "--take-over: a member of a group hands over to another member: `millrace replication drain`, then start anew",
+        ));
+    }
     let read = line.map(|line| Settings::parse(&line)).transpose();
     read.map_err(|why| Failure::usage(format!("--replication: {why}")))
 }
