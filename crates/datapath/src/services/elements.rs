@@ -26,6 +26,7 @@ use service::balance::{Given, Spread};
 use service::catalogue;
 use service::conntrack::Selection;
 use service::element::{Apart, Element, Fate, Instance, Kept, Metadata, Passing, Writes};
+use service::nat::Outside;
 use service::packet::{Checksum, Offsets, Packet};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -159,6 +160,11 @@ impl Named {
     /// Forgets connections that are chosen; how many there were. Packets wait meanwhile.
     pub fn forget(&self, chosen: &Selection) -> usize {
         self.lock().instance.forget(chosen)
+    }
+
+    /// What is taken of its outside addresses, at most so many one by one; none if it translates nothing.
+    pub fn outside(&self, most: usize) -> Option<Outside> {
+        self.lock().instance.outside(most)
     }
 
     /// What the backends of a balancer were given.
