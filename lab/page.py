@@ -108,6 +108,7 @@ def changes(page):
     """With the token an entry comes and goes; with a wrong one the page says so."""
     page.goto(address + "#tables")
     expect(page.locator("#flow-line")).to_be_hidden()
+    expect(page.locator("#port-name")).to_be_hidden()
     for said in ("0123456789abcdefWRONG", token):
         if page.locator("#token-form").is_hidden():
             page.locator("#token-open").click()
@@ -116,6 +117,15 @@ def changes(page):
         if said != token:
             expect(page.locator("#banner")).to_contain_text("does not know this token")
     expect(page.locator("#banner")).to_be_empty()
+    # A port is put down, so that pings stop, and up again.
+    page.locator("#tab-topology").click()
+    row = page.locator("#view-topology tbody tr", has_text="p2")
+    page.locator("#port-name").select_option(label="p2 of br0")
+    for way in ("down", "up"):
+        page.locator(f"#port-{way}").click()
+        expect(page.locator("#view-topology")).to_contain_text(f"Done: p2 of br0 is put {way}.")
+        expect(row.locator("td").nth(2)).to_have_text(way)
+    page.locator("#tab-tables").click()
     page.locator("#flow-line").fill("table=0,priority=77,udp,tp_dst=77,actions=drop")
     page.get_by_role("button", name="Apply").click()
     expect(page.locator("#view-tables")).to_contain_text("Done: 8 entries now.")
