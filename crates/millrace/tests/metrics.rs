@@ -122,3 +122,47 @@ fn outside_addresses_tell_what_is_taken() {
         r#"millrace_entry_packets_total{bridge="br0",table="1",priority="7",cookie="0x0",match="udp"} 4"#,
     ]);
 }
+
+/// Files for TLS that tests of channels have, too.
+fn pem(name: &str) -> String {
+    format!("{}/../of-channel/tests/tls/{name}.pem", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn vswitchd_serves_metrics_by_tls() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let vswitchd = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        for name in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR"] {
+            command.env(name, dir.path());
+        }
+        // No database answers there: counters are served all the same.
+        let database = format!("unix:{}", file("db.sock"));
+        command.args(["vswitchd", &database, "--ctl", &file("ctl")]).args(words);
+        command
+    };
+    let (key, certificate) = (pem("switch-privkey"), pem("switch-cert"));
+    let keys = ["--private-key", &key, "--certificate", &certificate];
+    for (words, why) in [
+        (&keys[..], "are of --metrics and --http"),
+        (&["--metrics", "127.0.0.1:0", "--private-key", &key], "TLS needs both"),
+        (&["--metrics-entries", "5"], "is of --metrics"),
+        (&["--http", "0.0.0.0", keys[0], keys[1], keys[2], keys[3]], "give --http-token FILE"),
+    ] {
+        let output = vswitchd(words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(why), "{words:?}: {said}");
+    }
+    let authority = pem("ca");
+    let words = [&keys[..], &["--metrics", "127.0.0.1:0", "--ca-cert", &authority]].concat();
+    let running = Running::start(&mut vswitchd(&words), "millrace: ready");
+    let at = running.said.split("metrics:").nth(1).unwrap().split(',').next().unwrap();
+    let mut stream = TcpStream::connect(at.trim()).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    // It may close the connection in any way.
+    let _ = stream.read_to_end(&mut answer);
+    // An alert of TLS, and no page.
+    assert!(answer.first().is_none_or(|first| *first == 0x15), "{answer:?}");
+}
