@@ -15,7 +15,7 @@
 # $LAB_DIR is a private folder. Everything started or made here is gone when the script ends.
 #
 # Settings: MILLRACE (the binary, default target/release/millrace); LAB_SWITCH=ovs runs the same script
-# against Open vSwitch, for comparison; LAB_CACHE keeps Python environments and downloads;
+# against Open vSwitch, for comparison; MILLRACE_CONFINE=1 confines every switch; LAB_CACHE keeps Python environments and downloads;
 # LAB_KEEP=1 keeps $LAB_DIR with its logs.
 set -u
 
@@ -60,7 +60,29 @@ need() {
     LAB_DIR=$(mktemp -d "${TMPDIR:-/tmp}/$ID.XXXXXX")
     export TMPDIR=$LAB_DIR OVS_RUNDIR=$LAB_DIR   # the latter: where ovs-ofctl puts its control sockets
     trap clean EXIT
+    confine_switches
     trap 'exit 1' INT TERM HUP
+}
+
+# With MILLRACE_CONFINE=1: every `millrace run` of the script is confined, and may use the script's own folder besides what its
+# options name (and MILLRACE_CONFINE_PATH, folders with colons between them). BINARY is the binary itself.
+confine_switches() {
+    [ "${MILLRACE_CONFINE:-}" = 1 ] && [ "${LAB_SWITCH:-}" != ovs ] || return 0
+    local real
+    real=$(realpath "$MILLRACE")
+    mkdir -p "$LAB_DIR/confined"
+    cat >"$LAB_DIR/confined/millrace" <<WRAPPER
+#!/bin/bash
+[ "\${1:-}" = run ] || exec "$real" "\$@"
+for word in "\$@"; do [ "\$word" != --confine ] || exec "$real" "\$@"; done
+shift
+paths=()
+IFS=: read -ra folders <<<"$LAB_DIR:${MILLRACE_CONFINE_PATH:-}"
+for folder in "\${folders[@]}"; do [ -z "\$folder" ] || paths+=(--confine-path "\$folder"); done
+exec "$real" run --confine "\${paths[@]}" "\$@"
+WRAPPER
+    chmod +x "$LAB_DIR/confined/millrace"
+    MILLRACE=$LAB_DIR/confined/millrace BINARY=$real
 }
 
 # need_port KIND: skips, with the reason, where this machine cannot make ports of this kind.

@@ -76,7 +76,7 @@ def gauge(page):
 
 
 VIEWS = [topology, tables, trace, drops, connections, gauge]
-wrong, pictures = [], 0
+wrong, pictures, axe = [], 0, Axe()
 
 
 def watched(context):
@@ -85,6 +85,20 @@ def watched(context):
     page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
     page.on("request", lambda request: None if request.url.startswith(address) else wrong.append(f"asks {request.url}"))
     return page
+
+
+def looked_at(page, name):
+    """It fits the window, and axe finds nothing; a picture, if they are wanted."""
+    over = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    if over > 0:
+        wrong.append(f"{name}: {over} pixels too wide")
+    # axe comes by the debugger, past the policy, which would not let it in.
+    for found in axe.run(page).response["violations"]:
+        nodes = "; ".join(node["html"][:120] + " " + node["failureSummary"].replace("\n", " ")[:160] for node in found["nodes"][:3])
+        wrong.append(f"{name}: axe {found['id']}: {nodes}")
+    if shots:
+        shots.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=shots / f"{name.replace(' ', '-')}.png", full_page=True)
 
 
 def keyboard(page):
@@ -104,10 +118,11 @@ def keyboard(page):
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
-def changes(page):
+def changes(page, name):
     """With the token an entry comes and goes; with a wrong one the page says so."""
     page.goto(address + "#tables")
     expect(page.locator("#flow-line")).to_be_hidden()
+    expect(page.locator("#port-name")).to_be_hidden()
     for said in ("0123456789abcdefWRONG", token):
         if page.locator("#token-form").is_hidden():
             page.locator("#token-open").click()
@@ -116,6 +131,16 @@ def changes(page):
         if said != token:
             expect(page.locator("#banner")).to_contain_text("does not know this token")
     expect(page.locator("#banner")).to_be_empty()
+    # A port is put down, so that pings stop, and up again.
+    page.locator("#tab-topology").click()
+    row = page.locator("#view-topology tbody tr", has_text="p2")
+    page.locator("#port-name").select_option(label="p2 of br0")
+    for way in ("down", "up"):
+        page.locator(f"#port-{way}").click()
+        expect(page.locator("#view-topology")).to_contain_text(f"Done: p2 of br0 is put {way}.")
+        expect(row.locator("td").nth(2)).to_have_text(way)
+    looked_at(page, f"ports {name}")
+    page.locator("#tab-tables").click()
     page.locator("#flow-line").fill("table=0,priority=77,udp,tp_dst=77,actions=drop")
     page.get_by_role("button", name="Apply").click()
     expect(page.locator("#view-tables")).to_contain_text("Done: 8 entries now.")
@@ -140,7 +165,6 @@ def lost(context):
 
 with sync_playwright() as play:
     browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-    axe = Axe()
     for width in (1280, 400):
         for theme in ("light", "dark"):
             context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
@@ -154,25 +178,17 @@ with sync_playwright() as play:
                     view(page)
                 except AssertionError as error:
                     wrong.append(f"{name} {width} {theme}: {error}")
-                over = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-                if over > 0:
-                    wrong.append(f"{name} {width} {theme}: {over} pixels too wide")
-                # axe comes by the debugger, past the policy, which would not let it in.
-                for found in axe.run(page).response["violations"]:
-                    nodes = "; ".join(node["html"][:120] + " " + node["failureSummary"].replace("\n", " ")[:160] for node in found["nodes"][:3])
-                    wrong.append(f"{name} {width} {theme}: axe {found['id']}: {nodes}")
-                if shots:
-                    shots.mkdir(parents=True, exist_ok=True)
-                    page.screenshot(path=shots / f"{name}-{width}-{theme}.png", full_page=True)
+                looked_at(page, f"{name} {width} {theme}")
                 pictures += 1
             context.close()
     context = browser.new_context(color_scheme="light")
     keyboard(watched(context))
     context.close()
-    context = browser.new_context()
-    # The console tells of the refusals that are wanted here.
-    changes(context.new_page())
-    context.close()
+    for width, theme in ((1280, "light"), (400, "dark"), (400, "light")):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+        # The console tells of the refusals that are wanted here.
+        changes(context.new_page(), f"{width} {theme}")
+        context.close()
     lost(browser.new_context())
     browser.close()
 for line in dict.fromkeys(wrong):

@@ -32,11 +32,15 @@ pub(crate) const FLOWS_MAX: Bound =
     bound("flows-max", 1, crate::program::tables::FLOWS_MOST as u64);
 pub(crate) const CPU_PORT: Bound = bound("cpu-port", 1, 511);
 pub(crate) const DEVICE_ID: Bound = bound("device-id", 1, 1 << 62);
+/// What of a switch's work is slow: up to a minute.
+pub(crate) const OTLP_SLOW_MS: Bound = bound("otlp-slow", 1, 60_000);
+/// Entries with series of their own; each is some 200 octets of every answer.
+pub(crate) const METRICS_ENTRIES: Bound = bound("metrics-entries", 0, 10_000);
 pub(crate) const WATCHDOG: Bound = bound("watchdog", 0, DAY);
 
 /// All of them, for tests and for who documents them.
 #[cfg(test)]
-pub(crate) const ALL: [Bound; 14] = [
+pub(crate) const ALL: [Bound; 16] = [
     WORKERS,
     CONNECTIONS,
     MBUFS,
@@ -51,6 +55,8 @@ pub(crate) const ALL: [Bound; 14] = [
     FLOWS_MAX,
     CPU_PORT,
     DEVICE_ID,
+    METRICS_ENTRIES,
+    OTLP_SLOW_MS,
 ];
 
 impl Bound {

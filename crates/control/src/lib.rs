@@ -16,6 +16,7 @@
 //! | [`verbs`] | what can be asked there, a file each |
 //! | [`reload`] | another configuration: planned, applied, taken back |
 //! | `health` | checks of balancers' backends |
+//! | `otlp` | logs and spans of slow work for a collector of OpenTelemetry |
 //! | `metrics` | counters for Prometheus, a file for each part of the switch |
 //! | [`page`] | the web page, and what it asks |
 //! | [`takeover`] | one process goes on where another one is |
@@ -49,9 +50,10 @@ mod guard;
 mod health;
 pub mod image;
 pub mod logging;
-mod metrics;
+pub mod metrics;
 pub mod model;
 mod normal;
+pub mod otlp;
 pub mod output;
 pub mod page;
 pub mod persist;

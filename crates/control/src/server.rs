@@ -2,7 +2,7 @@
 
 use crate::bridges::{Bridges, Defaults};
 use crate::config::diff::{Setup, diff};
-use crate::config::{Config, Options, check_cpus};
+use crate::config::{Config, MetricsAt, Options, OtlpAt, check_cpus};
 use crate::controller::{Begun, Controllers};
 use crate::dial::default_path;
 use crate::doors::{self, Doors, Groups, Opened, Servers};
@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::health::Health;
 use crate::image::State;
 use crate::normal::learning::Learning;
+use crate::otlp::Exporter;
 use crate::ports::{Opened as OpenedPorts, Opening, Ports};
 use crate::program::services;
 use crate::protocol::{Reply, Request};
@@ -22,8 +23,8 @@ use crate::takeover::running::{Paused, Running};
 use crate::verb::At;
 use crate::{confine, controllers, guard, logging, metrics, page, room, start, supervisor, verbs};
 use grpc::Bind;
+use of_channel::TlsFiles;
 use serde_json::Value;
-use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -73,6 +74,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
         page::serve(config.page.as_ref(), &bridges, bind, answers(&bridges, None, None), || {
             start::tls_of(&config)
         })?;
+    let exporter = Exporter::start(config.otlp.as_ref(), &bridges)?;
     let switch = begun.switch().clone();
     signals.of(&switch);
     if let Some(bound) = config.watchdog {
@@ -140,7 +142,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
     if !handover.is_ending() {
         supervisor::stopping();
     }
-    drop((server, metrics, page, health));
+    drop((server, metrics, page, health, exporter));
     if let Some(group) = bridges.replication() {
         group.stop();
     }
@@ -174,8 +176,12 @@ pub struct Empty {
     pub ctl: Option<PathBuf>,
     /// The groups that may ask there.
     pub ctl_groups: Groups,
-    /// Where metrics are served.
-    pub metrics: Option<SocketAddr>,
+    /// Where metrics are served, and which.
+    pub metrics: Option<MetricsAt>,
+    /// Where logs and spans are sent.
+    pub otlp: Option<OtlpAt>,
+    /// TLS of metrics and the page.
+    pub tls: Option<TlsFiles>,
     /// Where the page is served.
     pub page: Option<page::PageAt>,
 }
@@ -199,17 +205,17 @@ pub fn run_empty<T>(
     let workers = Workers::start(empty.workers, &empty.cpus).map_err(Failure::bad)?;
     workers.set_polling(empty.poll);
     let bridges = Bridges::new(workers, empty.defaults);
+    let tls = || empty.tls.as_ref().map(TlsFiles::server).transpose().map_err(Failure::bad);
     let metrics = metrics::serve(empty.metrics, &bridges, Bind::Now, |address| {
-        start::warn_of_readers(address);
-        Ok(None)
+        let tls = tls()?;
+        if tls.is_none() {
+            start::warn_of_readers(address);
+        }
+        Ok(tls)
     })?;
-    let page = page::serve(
-        empty.page.as_ref(),
-        &bridges,
-        Bind::Now,
-        answers(&bridges, None, None),
-        || Ok(None),
-    )?;
+    let page =
+        page::serve(empty.page.as_ref(), &bridges, Bind::Now, answers(&bridges, None, None), tls)?;
+    let exporter = Exporter::start(empty.otlp.as_ref(), &bridges)?;
     let began = begin(&bridges)?;
     let served =
         doors.open(None).and_then(|opened| opened.serve(|_| None, answers(&bridges, None, None)));
@@ -233,7 +239,7 @@ pub fn run_empty<T>(
     signals.wait();
     tracing::info!("stopping");
     supervisor::stopping();
-    drop((server, metrics, page, health));
+    drop((server, metrics, page, health, exporter));
     drop(began);
     bridges.stop();
     signals.ended();

@@ -70,6 +70,8 @@ pub(crate) fn port(options: PortOptions) -> Result<(), Failure> {
             Ports { vlan: [(port, words)].into(), ..Ports::default() }
         }
         Some(PortCommand::Remove { ports }) => Ports { remove: ports, ..Ports::default() },
+        Some(PortCommand::Up { ports }) => Ports { up: ports, ..Ports::default() },
+        Some(PortCommand::Down { ports }) => Ports { down: ports, ..Ports::default() },
         Some(PortCommand::Number { port, number }) => {
             let number = number_of(&number).map_err(Failure::Usage)?;
             Ports { number: [(port, number)].into(), ..Ports::default() }

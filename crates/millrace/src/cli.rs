@@ -312,6 +312,18 @@ pub(crate) enum PortCommand {
         #[arg(required = true, value_name = "PORT")]
         ports: Vec<String>,
     },
+    /// Put ports up
+    Up {
+        /// By name
+        #[arg(required = true, value_name = "PORT")]
+        ports: Vec<String>,
+    },
+    /// Put ports down: nothing is received and nothing is sent
+    Down {
+        /// By name
+        #[arg(required = true, value_name = "PORT")]
+        ports: Vec<String>,
+    },
     /// Give a port another number
     Number {
         /// By name

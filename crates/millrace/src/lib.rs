@@ -34,6 +34,9 @@ macro_rules! println {
     };
 }
 
+// The allocator of static binaries.
+use musl as _;
+
 mod bridges;
 mod capture;
 mod cli;

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use testkit::running::confined;
 
 /// What all that is waited for must happen within, on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -248,9 +249,8 @@ impl Running {
     /// Starts it and waits for its `ready` line, which it returns.
     fn start(words: &[&str]) -> (Running, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-        let child =
-            command.args(words).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut running = Running(child);
+        let child = confined(command.args(words)).stdin(Stdio::null());
+        let mut running = Running(child.stderr(Stdio::piped()).spawn().unwrap());
         let mut lines = BufReader::new(running.0.stderr.take().unwrap());
         let mut line = String::new();
         while !line.starts_with("millrace: ready") {
@@ -523,7 +523,8 @@ fn a_running_switch_is_taken_over() {
     let deadline = Instant::now() + PATIENCE;
     let second = loop {
         let mut child = Command::new(env!("CARGO_BIN_EXE_millrace"));
-        let child = child.args(&words).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let child = confined(child.args(&words));
+        let child = child.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut running = Running(child);
         let mut lines = BufReader::new(running.0.stderr.take().unwrap());
         let mut line = String::new();
@@ -859,10 +860,10 @@ fn p4_load_refuses_what_would_take_the_switch_down() {
     let table = "table t { key = { h.e.a: exact; } actions = { NoAction; } }";
     std::fs::write(&good, p4("", table, "t.apply();") + MAIN).unwrap();
     // A switch that wants too much memory is ended by the kernel.
-    let run = "ulimit -v 8000000; exec \"$0\" run --p4 \"$1\" --port memory:a --ctl \"$2\"";
     let mut command = Command::new("sh");
-    command.args(["-c", run, env!("CARGO_BIN_EXE_millrace"), &good, &ctl]);
-    let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    command.args(["-c", "ulimit -v 8000000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_millrace")]);
+    command.args(["run", "--p4", &good, "--port", "memory:a", "--ctl", &ctl]);
+    let child = confined(&mut command).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut switch = Ends(child);
     let mut lines = BufReader::new(switch.0.stderr.take().unwrap());
     let mut line = String::new();

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use testkit::running::confined;
 use wire::tcp::Flags;
 
 const MILLRACE: &str = env!("CARGO_BIN_EXE_millrace");
@@ -27,7 +28,7 @@ struct Running {
 
 impl Running {
     fn start(mut command: Command) -> Running {
-        command.env_remove("RUST_LOG").stdin(Stdio::null()).stderr(Stdio::piped());
+        confined(&mut command).env_remove("RUST_LOG").stdin(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let log = Arc::<Mutex<Vec<String>>>::default();

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use testkit::running::confined;
 
 const MILLRACE: &str = env!("CARGO_BIN_EXE_millrace");
 const ROUTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/p4/router.p4");
@@ -19,7 +20,7 @@ impl Drop for Switch {
 }
 
 fn started(command: &mut Command) -> Switch {
-    let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = confined(command).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut switch = Switch(child);
     let mut lines = BufReader::new(switch.0.stderr.take().unwrap());
     let mut line = String::new();

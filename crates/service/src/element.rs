@@ -23,6 +23,7 @@ use crate::catalogue::Error;
 pub use crate::conntrack::{Apart, Ticket};
 use crate::conntrack::{Selection, Tracker};
 pub use crate::kept::{Given, Kept};
+use crate::nat::Outside;
 use crate::packet::{Carries, Packet};
 
 /// What a packet carries from service to service (SoftFlow figure 3).
@@ -135,6 +136,11 @@ pub trait Instance: Send {
     /// Connections that it keeps, those of them that are half open, and the octets that they take.
     fn size(&self) -> (usize, usize, usize) {
         (0, 0, 0)
+    }
+
+    /// What is taken of its outside addresses, at most so many one by one; none if it translates nothing.
+    fn outside(&self, _most: usize) -> Option<Outside> {
+        None
     }
 
     /// What the backends of a balancer were given.

@@ -39,6 +39,7 @@
 //! Checked by: the tests below, which recompute every checksum; `lab/conntrack` against the kernel.
 
 mod mapping;
+mod outside;
 mod stripes;
 #[cfg(test)]
 mod tests;
@@ -55,6 +56,7 @@ use wire::checksum::{self, Delta};
 use wire::{IpProtocol, icmpv4, ipv6, sctp};
 
 pub(crate) use mapping::Mappings;
+pub use outside::{Address, Outside};
 pub use stripes::{STRIPES, Stripes};
 
 /// Ports looked at for one connection.
@@ -201,7 +203,7 @@ impl Pool {
 
     /// Blocks of ports in use, of how many.
     pub fn blocks(&self) -> Option<(usize, usize)> {
-        self.blocks.as_ref().map(|blocks| (blocks.total - blocks.free.len(), blocks.total))
+        self.blocks.as_ref().map(Blocks::used)
     }
 
     /// Whether senders have blocks of its ports.

@@ -9,7 +9,7 @@
 
 use crate::conntrack::{self, CtState, Drop, Nat, Outcome, Request, Selection, Ticket, Tracker};
 use crate::element::{Element, Fate, Instance, Kept, Passing, Writes};
-use crate::nat::{Pool, PoolError, Ports, Rule};
+use crate::nat::{Outside, Pool, PoolError, Ports, Rule};
 use crate::random::Random;
 use crate::tracked;
 use aho_corasick::AhoCorasick;
@@ -520,6 +520,10 @@ impl Instance for Translating {
     fn size(&self) -> (usize, usize, usize) {
         let tracker = &self.tracker;
         (tracker.len(), tracker.half_open(), tracker.memory().total())
+    }
+
+    fn outside(&self, most: usize) -> Option<Outside> {
+        Some(self.tracker.outside(most))
     }
 
     fn export(&mut self, now_ns: u64, taken_at: u64) -> Option<Vec<u8>> {

@@ -52,7 +52,7 @@ pub use start::StartError;
 pub use state::FairLimit;
 pub use state::counters::CounterValue;
 pub use switch::{Barrier, Config, EngineKind, PUBLISH_INTERVAL, Switch, TableStats, Validation};
-pub use timings::Timings;
+pub use timings::{Timings, Watcher, Work};
 pub use trace::Traced;
 pub use watch::{Pulse, Still};
 pub use workers::Workers;

@@ -20,7 +20,7 @@ use crate::signals::Signals;
 use crate::signs::{Beats, LONG, Pulse, Sign};
 use crate::slot::{PortEvent, Slot};
 use crate::start::StartError;
-use crate::timings::Timings;
+use crate::timings::{Timings, Work};
 use crate::traffic::Traffic;
 use crate::wait::wait_until;
 use crate::workers::Workers;
@@ -266,7 +266,7 @@ impl Inner {
             let began = Instant::now();
             let forward = control.engine.publish(&|| self.nudge());
             self.publisher.publish(forward);
-            self.timings.publications.add(began.elapsed());
+            self.timings.ended(Work::Publication, began);
             control.pending = false;
             if control.engine.wants_work() {
                 self.signals.work.wake();
@@ -293,7 +293,7 @@ impl Inner {
         let Some(job) = lock(&self.control).engine.job() else { return false };
         let began = Instant::now();
         let done = job();
-        self.timings.background.add(began.elapsed());
+        self.timings.ended(Work::Background, began);
         let mut control = lock(&self.control);
         if control.engine.finish(done) {
             control.pending = true;
@@ -620,7 +620,7 @@ impl Switch {
         if !std::mem::replace(&mut control.pending, true) {
             self.inner.signals.publish.wake();
         }
-        self.inner.timings.transactions.add(began.elapsed());
+        self.inner.timings.ended(Work::Transaction, began);
         Ok(version)
     }
 
@@ -660,7 +660,7 @@ impl Switch {
             && inner.workers.iter().zip(&barrier.told).all(|(w, mark)| w.has_obeyed(*mark));
         // Relaxed: it guards nothing.
         if passed && !barrier.passed.swap(true, Ordering::Relaxed) {
-            inner.timings.barriers.add(barrier.began.elapsed());
+            inner.timings.ended(Work::Barrier, barrier.began);
         }
         passed
     }

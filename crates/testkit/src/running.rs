@@ -1,11 +1,39 @@
 //! A process of ours that runs until the test ends: a switch, mostly.
+//!
+//! With `MILLRACE_CONFINE=1` in the environment every switch that a test starts is confined (`run --confine`): whatever
+//! tests need, a confined switch has. `MILLRACE_CONFINE_PATH` names more folders for it, with colons between them.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What all that is waited for must happen within, on the slowest machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Confines the switch that this command starts, if the environment says so. Other commands stay as they are.
+pub fn confined(command: &mut Command) -> &mut Command {
+    let on = std::env::var("MILLRACE_CONFINE").is_ok_and(|value| value == "1");
+    let more = std::env::var("MILLRACE_CONFINE_PATH").unwrap_or_default();
+    let words = if on { words(command, &more) } else { Vec::new() };
+    command.args(words)
+}
+
+/// What confines the switch that this command starts; nothing, if it starts none or confines it itself.
+fn words(command: &Command, more: &str) -> Vec<String> {
+    let is_ours = |word: &OsStr| Path::new(word).file_name() == Some(OsStr::new("millrace"));
+    let all: Vec<&OsStr> =
+        std::iter::once(command.get_program()).chain(command.get_args()).collect();
+    // It may be behind a command of its own: `nsenter ... millrace run ...`.
+    let runs = all.windows(2).any(|pair| is_ours(pair[0]) && pair[1] == "run");
+    if !runs || all.iter().any(|word| *word == "--confine") {
+        return Vec::new();
+    }
+    let folders = more.split(':').filter(|folder| !folder.is_empty());
+    let folders = folders.flat_map(|folder| ["--confine-path".to_owned(), folder.to_owned()]);
+    std::iter::once("--confine".to_owned()).chain(folders).collect()
+}
 
 /// A process that has said that it is ready; killed when this is dropped.
 #[derive(Debug)]
@@ -18,7 +46,7 @@ pub struct Running {
 impl Running {
     /// Starts it, and waits for the line of its standard error that begins so.
     pub fn start(command: &mut Command, ready: &str) -> Running {
-        let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let child = confined(command).stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
         let mut running = Running { child: child.expect("it starts"), said: String::new() };
         let mut lines = BufReader::new(running.child.stderr.take().expect("it is piped"));
         let mut line = String::new();
@@ -61,5 +89,21 @@ impl Drop for Running {
         // It may be gone already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches_are_confined_and_nothing_else_is() {
+        let of = |program: &str, args: &[&str]| words(Command::new(program).args(args), "/a:/b");
+        let all = ["--confine", "--confine-path", "/a", "--confine-path", "/b"];
+        assert_eq!(of("target/ci/millrace", &["run", "--port", "memory:a"]), all);
+        assert_eq!(of("nsenter", &["-n", "--", "x/millrace", "run"]), all);
+        assert!(of("millrace", &["run", "--confine"]).is_empty(), "it is already");
+        assert!(of("millrace", &["gauge", "run"]).is_empty());
+        assert!(of("docker", &["run"]).is_empty());
     }
 }

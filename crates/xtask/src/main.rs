@@ -11,10 +11,13 @@ usage: cargo xtask COMMAND
   rules                  list the rules
   baseline [--grow]      shrink the baselines to what still breaks a rule; --grow adds what is new, too
   sbom [--features LIST] print the bill of materials of `millrace` (CycloneDX 1.5, JSON)
-  dist [--features LIST] build the stripped release binary and its bill of materials into target/dist
-  package deb|oci [OPTION VALUE...]
+  dist [--target TRIPLE] [--features LIST]
+                         build the stripped release binary, and its bill of materials into target/dist; for
+                         x86_64-unknown-linux-musl (static) and aarch64-unknown-linux-gnu, too
+  dist --all             all three without features, and packages of them
+  package deb|oci|tar [OPTION VALUE...]
                          package a binary: --binary FILE [target/dist/millrace], --tool FILE (one that runs here), --arch
-                         amd64|arm64, --version VERSION, --out DIR [target/dist]
+                         amd64|arm64, --version VERSION, --out DIR [target/dist]; oci and tar want a static one
 ";
 
 fn main() -> ExitCode {
@@ -63,8 +66,10 @@ fn run(args: &[&str]) -> Result<bool, String> {
         }
         ["sbom"] => sbom::print(&root()?, None).map(|()| true),
         ["sbom", "--features", list] => sbom::print(&root()?, Some(list)).map(|()| true),
-        ["dist"] => dist::build(&root()?, None).map(|()| true),
-        ["dist", "--features", list] => dist::build(&root()?, Some(list)).map(|()| true),
+        ["dist", options @ ..] => {
+            let asked = dist::Asked::read(options)?;
+            dist::make(&root()?, &asked).map(|()| true)
+        }
         ["package", kind, options @ ..] => {
             let wanted = package::Wanted::read(&root()?, options)?;
             package::make(kind, &wanted).map(|_| true)

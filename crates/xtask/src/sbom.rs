@@ -14,24 +14,24 @@ pub const ROOT: &str = "millrace";
 
 /// Prints it.
 pub fn print(root: &Path, features: Option<&str>) -> Result<(), String> {
-    println!("{}", text(root, features)?);
+    println!("{}", text(root, features, None)?);
     Ok(())
 }
 
-/// It as text.
-pub fn text(root: &Path, features: Option<&str>) -> Result<String, String> {
+/// It as text, for a target that rustc names so; without a name, for the machine that builds.
+pub fn text(root: &Path, features: Option<&str>, target: Option<&str>) -> Result<String, String> {
     let lock = std::fs::read_to_string(root.join("Cargo.lock"));
     let lock = lock.map_err(|e| format!("Cargo.lock: {e}"))?;
-    let bill = of(&metadata(root, features)?, &lock)?;
+    let bill = of(&metadata(root, features, target)?, &lock)?;
     serde_json::to_string_pretty(&bill).map_err(|e| e.to_string())
 }
 
-fn metadata(root: &Path, features: Option<&str>) -> Result<Value, String> {
+fn metadata(root: &Path, features: Option<&str>, target: Option<&str>) -> Result<Value, String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut command = Command::new(&cargo);
-    let host = host(&cargo)?;
+    let target = target.map_or_else(|| host(&cargo), |target| Ok(target.to_owned()))?;
     command.current_dir(root).args(["metadata", "--format-version", "1", "--locked", "--offline"]);
-    command.args(["--filter-platform", &host]);
+    command.args(["--filter-platform", &target]);
     if let Some(features) = features {
         command.args(["--manifest-path", "crates/millrace/Cargo.toml", "--features", features]);
     }

@@ -259,6 +259,12 @@ impl Bridges {
         self.bridge(bridge)?.renumber(port, number)
     }
 
+    /// Puts a port down or up, as OpenFlow's and gNMI's clients do.
+    pub fn set_down(&self, bridge: &str, port: &str, down: bool) -> Result<(), Error> {
+        let _changing = self.changing();
+        self.bridge(bridge)?.set_down(port, down)
+    }
+
     /// Sets a port's MTU and address, as far as they are said.
     pub fn set_link(&self, bridge: &str, port: &str, wanted: LinkRequest) -> Result<(), Error> {
         let _changing = self.changing();

@@ -114,6 +114,13 @@ impl Bridge {
         Ok(number)
     }
 
+    pub(super) fn set_down(&self, name: &str, down: bool) -> Result<(), Error> {
+        let number = self.number(name)?;
+        let config = self.switch().port(number).map(|view| view.config).unwrap_or_default();
+        let done = self.switch().configure_port(number, switch::PortConfig { down, ..config });
+        done.map_err(|error| self.refused(name, error))
+    }
+
     pub(super) fn set_link(&self, name: &str, wanted: LinkRequest) -> Result<(), Error> {
         let number = self.number(name)?;
         self.switch().set_link(number, wanted).map_err(|error| self.refused(name, error))

@@ -1,17 +1,22 @@
 //! The configuration of `run`: a TOML file whose keys are the options' names, and the options
 //! themselves, which add to its lists and override its values.
 
+mod collector;
 pub mod diff;
 pub(crate) mod group;
 mod paths;
 mod receive;
 mod remote;
 mod setup;
+mod tls;
 pub(crate) mod written;
 
+pub(crate) use collector::Endpoint;
+pub use collector::{OtlpAt, otlp_at};
 pub(crate) use receive::{RxRate, RxWorker};
 pub(crate) use remote::{GnmiAt, P4Runtime};
-pub use remote::{metrics_address, page_at};
+pub use remote::{MetricsAt, metrics_at, page_at};
+pub use tls::tls_files;
 
 use crate::bonds::Bond;
 use crate::bridges::config::{BridgeConfig, DEFAULT_NAME, Defaults, PortConfig};
@@ -28,14 +33,13 @@ use clap::{Args, ValueEnum};
 use datapath::compiled;
 use datapath::queues::Setting;
 use of_channel::connection::Timing;
-use of_channel::{FailMode, Listen, Rate, Target, TlsFiles};
+use of_channel::{FailMode, Listen, Rate, Target};
 use of_pipeline::Synchronised;
 use openflow::{Version, VersionSet};
 use port::inherited::Inherited;
 use port::kind::Environment;
 use port::spec::Spec;
 use service::catalogue;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use switch::EngineKind;
@@ -122,6 +126,15 @@ pub struct Options {
     /// Serve counters for Prometheus there, at /metrics [default port: 9476]
     #[arg(long, value_name = "ADDR[:PORT]")]
     pub metrics: Option<String>,
+    /// Serve packets and bytes of the N entries that are hit most, of each bridge [default: 0]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::METRICS_ENTRIES.parse(text))]
+    pub metrics_entries: Option<u64>,
+    /// Send logs, and spans of slow changes, to a collector of OpenTelemetry there [default port: 4318]
+    #[arg(long, value_name = "http://HOST[:PORT]")]
+    pub otlp: Option<String>,
+    /// Changes that take so many milliseconds are slow [default: 100]
+    #[arg(long, value_name = "MS", value_parser = |text: &str| bounds::OTLP_SLOW_MS.parse(text))]
+    pub otlp_slow: Option<u64>,
     /// Serve a web page there that shows the switch [default port: 9480]
     #[arg(long, value_name = "ADDR[:PORT]")]
     pub http: Option<String>,
@@ -303,6 +316,9 @@ pub(crate) struct File {
     device_id: Option<i64>,
     gnmi: Option<String>,
     metrics: Option<String>,
+    metrics_entries: Option<i64>,
+    otlp: Option<String>,
+    otlp_slow: Option<i64>,
     http: Option<String>,
     http_token: Option<PathBuf>,
     http_reports: Option<PathBuf>,
@@ -475,7 +491,9 @@ pub(crate) struct Config {
     /// Where gNMI is served.
     pub(crate) gnmi: GnmiAt,
     /// Where metrics are served.
-    pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) metrics: Option<MetricsAt>,
+    /// Where logs and spans are sent.
+    pub(crate) otlp: Option<OtlpAt>,
     /// Where the page is served.
     pub(crate) page: Option<crate::page::PageAt>,
     /// Worker threads.
@@ -591,8 +609,8 @@ impl Config {
         };
         let p4_runtime = remote::p4_runtime(&options, &file)?;
         let gnmi = remote::gnmi(&options, &file)?;
-        let metrics = options.metrics.as_ref().or(file.metrics.as_ref());
-        let metrics = metrics.map(|text| metrics_address(text)).transpose()?;
+        let metrics = remote::metrics(&options, &file)?;
+        let otlp = remote::otlp(&options, &file)?;
         let page = page_at(
             options.http.as_deref().or(file.http.as_deref()),
             options.http_token.as_deref().or(file.http_token.as_deref()),
@@ -656,26 +674,12 @@ impl Config {
             }
             (None, None) => None,
         };
-        let private_key = options.private_key.or(file.private_key);
-        let certificate = options.certificate.or(file.certificate);
-        let ca_cert = options.ca_cert.or(file.ca_cert);
-        let crl = options.crl.or(file.crl);
-        if crl.is_some() && ca_cert.is_none() {
-            return Err(Failure::usage(
-                "crl lists what an authority has revoked: name its certificate as ca-cert",
-            ));
-        }
-        let tls = match (private_key, certificate) {
-            (Some(private_key), Some(certificate)) => {
-                Some(TlsFiles { private_key, certificate, ca_cert, bootstrap: false, crl })
-            }
-            (None, None) if ca_cert.is_none() => None,
-            _ => {
-                return Err(Failure::usage(
-                    "TLS needs both private-key and certificate, and perhaps ca-cert",
-                ));
-            }
-        };
+        let tls = tls_files(
+            options.private_key.or(file.private_key),
+            options.certificate.or(file.certificate),
+            options.ca_cert.or(file.ca_cert),
+            options.crl.or(file.crl),
+        )?;
         if let Some(page) = &page {
             page.check(tls.as_ref().is_some_and(|tls| tls.ca_cert.is_some()))?;
         }
@@ -810,6 +814,7 @@ impl Config {
             p4_runtime,
             gnmi,
             metrics,
+            otlp,
             page,
             workers,
             cpus: options.cpus.or(file.cpus).map_or(Ok(Vec::new()), |s| cpus(&s))?,

@@ -1,5 +1,6 @@
 //! Where clients of gRPC and HTTP come: P4Runtime, gNMI, metrics.
 
+use super::collector::{OtlpAt, otlp_at};
 use super::{File, Options};
 use crate::bounds;
 use crate::failure::Failure;
@@ -39,9 +40,41 @@ pub fn page_at(
     Ok(Some(PageAt { address, token, reports }))
 }
 
-/// Where metrics are served, by `--metrics`.
-pub fn metrics_address(text: &str) -> Result<SocketAddr, Failure> {
-    address("--metrics", text, METRICS_PORT)
+/// Where metrics are served, and which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetricsAt {
+    /// There.
+    pub address: SocketAddr,
+    /// Entries of a bridge that are told one by one: those that are hit most.
+    pub entries: usize,
+}
+
+/// Where metrics are served and which, by `--metrics` and what belongs to it.
+pub fn metrics_at(text: Option<&str>, entries: Option<u64>) -> Result<Option<MetricsAt>, Failure> {
+    let Some(text) = text else {
+        return match entries {
+            None => Ok(None),
+            Some(_) => Err(Failure::usage("--metrics-entries is of --metrics: give it, too")),
+        };
+    };
+    let address = address("--metrics", text, METRICS_PORT)?;
+    Ok(Some(MetricsAt { address, entries: entries.unwrap_or_default() as usize }))
+}
+
+/// What is said of metrics.
+pub(super) fn metrics(options: &Options, file: &File) -> Result<Option<MetricsAt>, Failure> {
+    metrics_at(
+        options.metrics.as_deref().or(file.metrics.as_deref()),
+        bounds::METRICS_ENTRIES.pick(options.metrics_entries, file.metrics_entries)?,
+    )
+}
+
+/// What is said of a collector of OpenTelemetry.
+pub(super) fn otlp(options: &Options, file: &File) -> Result<Option<OtlpAt>, Failure> {
+    otlp_at(
+        options.otlp.as_deref().or(file.otlp.as_deref()),
+        bounds::OTLP_SLOW_MS.pick(options.otlp_slow, file.otlp_slow)?,
+    )
 }
 
 /// The P4Runtime server.
@@ -134,6 +167,22 @@ mod tests {
             ..Options::default()
         };
         assert!(text(Config::new(flows).unwrap_err()).contains("--p4runtime takes the place of"));
+    }
+
+    #[test]
+    fn metrics_have_a_port_and_as_many_entries_as_are_wanted() {
+        let of = |metrics: Option<&str>, metrics_entries| {
+            let metrics = metrics.map(str::to_owned);
+            let options = Options { metrics, metrics_entries, ..Options::default() };
+            let told =
+                Config::new(options).map(|c| c.metrics.map(|at| (at.address.port(), at.entries)));
+            told.map_err(text)
+        };
+        assert_eq!(of(None, None), Ok(None));
+        assert_eq!(of(Some("::1"), None), Ok(Some((9476, 0))));
+        assert_eq!(of(Some("127.0.0.1:7"), Some(20)), Ok(Some((7, 20))));
+        assert!(of(None, Some(20)).unwrap_err().contains("is of --metrics"));
+        assert!(of(Some("here"), None).unwrap_err().contains("as in 127.0.0.1:9476"));
     }
 
     #[test]

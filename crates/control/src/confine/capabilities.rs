@@ -2,7 +2,6 @@
 
 use crate::config::Config;
 use caps::{CapSet, Capability, CapsHashSet};
-use std::net::SocketAddr;
 
 /// Ports below this one are for who may bind them.
 const PRIVILEGED: u16 = 1024;
@@ -14,7 +13,7 @@ pub(super) fn wanted(config: &Config) -> CapsHashSet {
         .flat_map(|attached| attached.kind().capabilities)
         .filter_map(|name| name.parse().ok())
         .collect();
-    let metrics = config.metrics.iter().map(SocketAddr::port);
+    let metrics = config.metrics.iter().map(|metrics| metrics.address.port());
     let page = config.page.iter().map(|page| page.address.port());
     let listeners = config.channels().flat_map(|channel| &channel.listeners);
     let ports = metrics.chain(page).chain(listeners.filter_map(of_channel::Listen::port));

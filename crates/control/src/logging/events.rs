@@ -26,6 +26,9 @@ pub struct Event {
     pub number: u64,
     /// When, in UTC, as the log tells it: 2026-11-29T02:30:25.108233Z.
     pub time: String,
+    /// The same in nanoseconds since 1970.
+    #[serde(skip)]
+    pub(crate) unix_ns: u64,
     /// `error`, `warn` or `info`.
     pub level: String,
     /// The part of the program that tells it.
@@ -41,6 +44,7 @@ impl Event {
     pub(crate) fn missed(count: u64) -> Event {
         Event {
             time: super::now(),
+            unix_ns: unix_ns(),
             level: "warn".to_owned(),
             target: module_path!().to_owned(),
             message: "events came faster than they were read".to_owned(),
@@ -48,6 +52,11 @@ impl Event {
             number: 0,
         }
     }
+}
+
+fn unix_ns() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
 #[derive(Default)]
@@ -67,7 +76,7 @@ pub(crate) struct Events {
 pub(crate) static EVENTS: Events = Events::new();
 
 impl Events {
-    const fn new() -> Events {
+    pub(crate) const fn new() -> Events {
         let ring = Ring { events: VecDeque::new(), last: 0 };
         Events { ring: Mutex::new(ring), added: Condvar::new() }
     }
@@ -78,7 +87,7 @@ impl Events {
     }
 
     /// Adds one; its number is given here.
-    fn add(&self, event: Event) {
+    pub(crate) fn add(&self, event: Event) {
         let mut ring = self.lock();
         ring.last += 1;
         let number = ring.last;
@@ -124,6 +133,7 @@ impl<S: Subscriber> Layer<S> for Keep {
         EVENTS.add(Event {
             number: 0,
             time: super::now(),
+            unix_ns: unix_ns(),
             level: meta.level().as_str().to_ascii_lowercase(),
             target: meta.target().to_owned(),
             message: fields.message,

@@ -22,7 +22,7 @@ const BANDS: Family = Family::counter(
 );
 const LEFT_OUT: Family = Family::gauge(
     "millrace_metrics_left_out",
-    "Groups and meters that have no series of their own, as there are too many",
+    "Groups, meters and entries that have no series of their own, as there are too many",
 );
 const CONNECTED: Family =
     Family::gauge("millrace_controller_connected", "A controller is connected, by its role");
@@ -51,10 +51,14 @@ pub(super) fn tell(source: &Source<'_>, text: &mut Text) {
         sizes.iter().for_each(|(bridge, counts)| family.put(&[("bridge", bridge)], counts[at]));
     }
     let mut family = text.family(&LEFT_OUT);
-    for (bridge, [_, groups, meters, _]) in &sizes {
+    for (bridge, [entries, groups, meters, _]) in &sizes {
         for (kind, n) in [("groups", groups), ("meters", meters)] {
             let left_out = n.saturating_sub(SERIES_MOST);
             family.put(&[("bridge", bridge), ("kind", kind)], left_out);
+        }
+        if source.entries > 0 {
+            let left_out = entries.saturating_sub(source.entries);
+            family.put(&[("bridge", bridge), ("kind", "entries")], left_out);
         }
     }
     for (is_bytes, family) in [GROUP_PACKETS, GROUP_BYTES].iter().enumerate() {

@@ -3,7 +3,7 @@
 use crate::bridges::{Bridge, Bridges};
 use std::sync::Arc;
 
-/// Groups, and meters, of a bridge that are told one by one.
+/// Groups, meters, cells of counters and outside addresses of a bridge that are told one by one.
 pub(super) const SERIES_MOST: usize = 1000;
 
 /// The bridges of the process.
@@ -11,4 +11,6 @@ pub(super) struct Source<'a> {
     pub(super) bridges: &'a Bridges,
     /// Those that there are now.
     pub(super) all: Vec<Arc<Bridge>>,
+    /// Entries of a bridge that are told one by one.
+    pub(super) entries: usize,
 }

@@ -79,7 +79,7 @@ fn forwarding(name: &str) -> Bridges {
 #[test]
 fn what_bridges_count_is_on_the_page() {
     let bridges = forwarding("metrics");
-    let page_text = page(&bridges, Format::Prometheus);
+    let page_text = page(&bridges, Format::Prometheus, 1);
     let samples = samples(&page_text);
     let has =
         |name: &str| *samples.get(name).unwrap_or_else(|| panic!("no {name} in\n{page_text}"));
@@ -100,6 +100,7 @@ fn what_bridges_count_is_on_the_page() {
         (r#"millrace_meter_packets_total{bridge="br0",meter="7"}"#, 10.0),
         (r#"millrace_meter_band_packets_total{bridge="br0",meter="7",band="0"}"#, 0.0),
         (r#"millrace_metrics_left_out{bridge="br0",kind="groups"}"#, 0.0),
+        (r#"millrace_metrics_left_out{bridge="br0",kind="entries"}"#, 1.0),
         (r#"millrace_stations{bridge="br1"}"#, 1.0),
         (r#"millrace_conntrack_connections{bridge="br0"}"#, 0.0),
         (r#"millrace_table_entries{bridge="br0",table="t0"}"#, 2.0),
@@ -108,6 +109,13 @@ fn what_bridges_count_is_on_the_page() {
     ] {
         assert_eq!(has(name), value, "{name}");
     }
+    // Of two entries the one that is hit more is told.
+    let entry =
+        r#"bridge="br0",table="0",priority="32768",cookie="0x0",match="dl_dst=02:00:00:00:00:01""#;
+    assert_eq!(has(&format!("millrace_entry_packets_total{{{entry}}}")), 10.0);
+    assert_eq!(has(&format!("millrace_entry_bytes_total{{{entry}}}")), 600.0);
+    let told = samples.keys().filter(|name| name.starts_with("millrace_entry_packets_total"));
+    assert_eq!(told.filter(|name| name.contains(r#"bridge="br0""#)).count(), 1);
     let engines = ["code", "whole", "interpreter"];
     let ran = engines.map(|engine| {
         has(&format!(r#"millrace_engine_packets_total{{bridge="br0",engine="{engine}"}}"#))
@@ -123,7 +131,8 @@ fn what_bridges_count_is_on_the_page() {
     assert!(has("process_resident_memory_bytes") > 1e6);
     assert!(has("process_start_time_seconds") > 1.6e9);
     // The same in the other format.
-    let open = page(&bridges, Format::OpenMetrics);
+    let open = page(&bridges, Format::OpenMetrics, 0);
+    assert!(!open.contains("millrace_entry_"), "nobody asked for entries");
     assert!(open.ends_with("# EOF\n") && open.contains("# TYPE millrace_build info\n"));
     bridges.stop();
 }
@@ -131,8 +140,8 @@ fn what_bridges_count_is_on_the_page() {
 #[test]
 fn the_page_is_served_in_the_format_that_is_asked_for() {
     let bridges = bridges(1, EngineKind::default());
-    let address = "127.0.0.1:0".parse().ok();
-    let server = serve(address, &bridges, Bind::Now, |_| Ok(None)).unwrap().unwrap();
+    let at = Some(MetricsAt { address: "127.0.0.1:0".parse().unwrap(), entries: 0 });
+    let server = serve(at, &bridges, Bind::Now, |_| Ok(None)).unwrap().unwrap();
     let ask = |accept: &str| {
         let mut stream = TcpStream::connect(server.address()).unwrap();
         let head = format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{accept}Connection: close\r\n\r\n");

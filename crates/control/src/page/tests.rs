@@ -1,5 +1,7 @@
 //! The server of the page, asked over its socket.
 
+mod tls;
+
 use super::*;
 use crate::bridges::BridgeConfig;
 use crate::bridges::bed::{LONG, bridges, flow, frame, memory};

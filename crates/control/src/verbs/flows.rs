@@ -1,5 +1,6 @@
 //! `flows`: flow entries with their counters, those that a filter chooses, in an order.
 
+use crate::bridges::Bridge;
 use crate::protocol::Reply;
 use crate::sync::lock;
 use crate::verb::{At, Verb};
@@ -161,6 +162,30 @@ impl Verb for Flows {
         out.push_str(&answer.remark());
         out
     }
+}
+
+/// The entries of a bridge that packets have hit most, so many at most; none of a P4 program.
+pub(crate) fn most_used(bridge: &Bridge, most: usize) -> Vec<One> {
+    let Some(openflow) = bridge.openflow() else { return Vec::new() };
+    let agent = lock(&openflow.agent);
+    let now_ns = bridge.switch().now_ns();
+    let mut chosen: Vec<(FlowKey, &Flow, CounterValue)> = {
+        let counters = bridge.switch().counters();
+        let counted = |key: &FlowKey| counters.read(key.id).unwrap_or_default();
+        let tables = 0..u8::try_from(agent.flows().tables()).unwrap_or(u8::MAX);
+        let all = tables.flat_map(|table| agent.flows().iter(table));
+        all.map(|(key, flow)| (key, flow, counted(&key))).collect()
+    };
+    // Those that were never hit come in an order of their own, so that the same ones are told each time.
+    let rank = |(key, _, counted): &(FlowKey, &Flow, CounterValue)| {
+        (Reverse(counted.packets), key.table, key.id)
+    };
+    if chosen.len() > most {
+        chosen.select_nth_unstable_by_key(most, rank);
+        chosen.truncate(most);
+    }
+    chosen.sort_unstable_by_key(rank);
+    chosen.iter().map(|(key, flow, counted)| one(*key, flow, counted, now_ns)).collect()
 }
 
 impl Answer {

@@ -1,4 +1,4 @@
-//! `port`: ports of a bridge, shown, added, removed and given other numbers while packets pass.
+//! `port`: ports of a bridge, shown, added, removed, put up and down, and given other numbers while packets pass.
 
 use super::bridge::number;
 use crate::bridges::{Bridge, PortConfig, PortState, Vlan};
@@ -26,6 +26,12 @@ pub struct Ports {
     /// Give these, by name, other numbers.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub number: BTreeMap<String, u32>,
+    /// Put these of its ports up, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub up: Vec<String>,
+    /// Put these down: nothing is received and nothing is sent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub down: Vec<String>,
 }
 
 /// The answer.
@@ -74,7 +80,8 @@ pub struct One {
 
 impl Verb for Ports {
     const NAME: &'static str = "port";
-    const ABOUT: &'static str = "Ports of a bridge, shown, added, removed and renumbered";
+    const ABOUT: &'static str =
+        "Ports of a bridge, shown, added, removed, renumbered, put up and down";
     type Answer = Answer;
 
     fn answer(self, at: &At<'_>) -> Result<Reply<Answer>, String> {
@@ -110,6 +117,10 @@ impl Verb for Ports {
             for (name, number) in &self.number {
                 bridges.renumber(bridge, name, Some(*number)).map_err(|e| e.to_string())?;
             }
+            let links = self.up.iter().map(|name| (name, false));
+            for (name, down) in links.chain(self.down.iter().map(|name| (name, true))) {
+                bridges.set_down(bridge, name, down).map_err(|e| e.to_string())?;
+            }
         }
         let ports = match at.named() {
             Some(bridge) => of(bridge),
@@ -119,7 +130,10 @@ impl Verb for Ports {
     }
 
     fn change(&self) -> Option<Change> {
-        let same = self.number.is_empty() && self.vlan.is_empty();
+        let links = self.up.iter().map(|name| format!("{name} up"));
+        let links: Vec<String> =
+            links.chain(self.down.iter().map(|name| format!("{name} down"))).collect();
+        let same = self.number.is_empty() && self.vlan.is_empty() && links.is_empty();
         let how = match (self.add.is_empty(), self.remove.is_empty(), same) {
             (false, ..) => "add",
             (_, false, _) => "delete",
@@ -128,8 +142,8 @@ impl Verb for Ports {
         };
         let numbers = self.number.iter().map(|(name, number)| format!("{name}:{number}"));
         let vlans = self.vlan.iter().map(|(name, vlan)| format!("{name},{vlan}"));
-        let words: Vec<String> =
-            self.remove.iter().chain(&self.add).cloned().chain(vlans).chain(numbers).collect();
+        let named = self.remove.iter().chain(&self.add).cloned();
+        let words: Vec<String> = named.chain(vlans).chain(numbers).chain(links).collect();
         Some(Change { kind: "port", how, text: words.join(" ") })
     }
 
@@ -216,6 +230,38 @@ pub fn number_of(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_is_put_down_and_up_again() {
+        use crate::bridges::BridgeConfig;
+        use crate::bridges::bed::{LONG, ask, bridges, flow, frame, memory};
+        let bridges = bridges(1, switch::EngineKind::default());
+        bridges.add(BridgeConfig::named("br0")).unwrap();
+        let far = [memory(&bridges, "br0", "link-a"), memory(&bridges, "br0", "link-b")];
+        flow(&bridges, "br0", "in_port=1,actions=output:2");
+        let names = || vec!["link-b".to_owned()];
+        let told = ask(&bridges, Ports { down: names(), ..Ports::default() }).unwrap();
+        assert_eq!(told.ports.iter().map(|port| port.up).collect::<Vec<_>>(), [true, false]);
+        assert!(far[0].inject_bytes(&frame(1, 0, 1)));
+        let lost = || {
+            bridges
+                .bridge("br0")
+                .unwrap()
+                .ports()
+                .iter()
+                .any(|port| !port.counters.drops.is_empty())
+        };
+        crate::bridges::bed::until("the frame is dropped", lost);
+        let told = ask(&bridges, Ports { up: names(), ..Ports::default() }).unwrap();
+        assert!(told.ports.iter().all(|port| port.up));
+        assert!(far[0].inject_bytes(&frame(1, 0, 2)));
+        far[1].take_within(LONG).expect("a frame comes through");
+        let refused = ask(&bridges, Ports { up: vec!["none".into()], ..Ports::default() });
+        assert!(refused.unwrap_err().contains("none"));
+        let change = Ports { up: names(), ..Ports::default() }.change().unwrap();
+        assert_eq!((change.how, &*change.text), ("modify", "link-b up"));
+        bridges.stop();
+    }
 
     #[test]
     fn ports_are_shown_in_a_line_each() {

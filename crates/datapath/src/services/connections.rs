@@ -26,7 +26,7 @@ use service::conntrack::{
     Alg, Apart, Config, Connection, Counters, CtState, Drop, Memory, Nat, Outcome, Request,
     Selection, Tracker, Tuple, ZoneLimits, ZoneTimeouts,
 };
-use service::nat::{Pool, PoolId, Ports, Rule};
+use service::nat::{Outside, Pool, PoolId, Ports, Rule};
 use service::packet::{Carries, Checksum, Packet};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -253,6 +253,12 @@ impl Connections {
     pub fn size(&self) -> (usize, usize, Memory) {
         let inner = self.lock();
         (inner.tracker.len(), inner.tracker.half_open(), inner.tracker.memory())
+    }
+
+    /// What is taken of the outside addresses of `ct(nat)`, at most so many one by one; none without translation.
+    pub fn outside(&self, most: usize) -> Option<Outside> {
+        let inner = self.lock();
+        (!inner.pools.is_empty()).then(|| inner.tracker.outside(most))
     }
 }
 

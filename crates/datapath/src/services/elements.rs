@@ -26,6 +26,7 @@ use service::balance::{Given, Spread};
 use service::catalogue;
 use service::conntrack::{Selection, Tracker};
 use service::element::{Apart, Element, Fate, Instance, Kept, Metadata, Passing, Writes};
+use service::nat::Outside;
 use service::packet::{Checksum, Offsets, Packet};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -164,6 +165,11 @@ impl Named {
     /// Does something with its tracker, while packets wait; none if it has none.
     pub fn with_tracker<R>(&self, act: impl FnOnce(&mut Tracker) -> R) -> Option<R> {
         self.lock().instance.tracker().map(act)
+    }
+
+    /// What is taken of its outside addresses, at most so many one by one; none if it translates nothing.
+    pub fn outside(&self, most: usize) -> Option<Outside> {
+        self.lock().instance.outside(most)
     }
 
     /// What the backends of a balancer were given.

@@ -117,6 +117,8 @@ pub(crate) fn run(options: VswitchdOptions) -> Result<(), Failure> {
         ctl: told.ctl.clone(),
         ctl_groups: control::doors::Groups::default(),
         metrics: told.metrics,
+        otlp: told.otlp.clone(),
+        tls: told.tls.clone(),
         page: told.page.clone(),
     };
     run_empty(empty, |bridges| {

@@ -2,12 +2,12 @@
 
 use super::{MODULES, PROGRAM};
 use clap::Args;
-use control::config::{metrics_address, page_at};
+use control::config::{MetricsAt, OtlpAt, metrics_at, otlp_at, page_at, tls_files};
 use control::failure::Failure;
 use control::page::PageAt;
+use of_channel::TlsFiles;
 use ovsdb::Remote;
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::path::PathBuf;
 use vswitch::process::Paths;
@@ -61,12 +61,27 @@ pub(crate) struct VswitchdOptions {
     /// Serve counters for Prometheus there, at /metrics [default port: 9476]
     #[arg(long, value_name = "ADDR[:PORT]")]
     metrics: Option<String>,
+    /// Serve packets and bytes of the N entries that are hit most, of each bridge [default: 0]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=10_000))]
+    metrics_entries: Option<u64>,
+    /// Send logs, and spans of slow changes, to a collector of OpenTelemetry there [default port: 4318]
+    #[arg(long, value_name = "http://HOST[:PORT]")]
+    otlp: Option<String>,
     /// Serve a web page there that shows the switch [default port: 9480]
     #[arg(long, value_name = "ADDR[:PORT]")]
     http: Option<String>,
     /// A file with the token that changes by the page want, and beyond loopback all questions
     #[arg(long, value_name = "FILE")]
     http_token: Option<PathBuf>,
+    /// The private key (PEM) for TLS of --metrics and --http
+    #[arg(short = 'p', long, value_name = "FILE")]
+    private_key: Option<PathBuf>,
+    /// Its certificate (PEM)
+    #[arg(short, long, value_name = "FILE")]
+    certificate: Option<PathBuf>,
+    /// The authority's (PEM) that signs certificates which clients of --metrics and --http must show
+    #[arg(short = 'C', long, value_name = "FILE")]
+    ca_cert: Option<PathBuf>,
 }
 
 /// The options, with what is by default filled in.
@@ -82,7 +97,9 @@ pub(super) struct Told {
     pub(super) mlockall: bool,
     pub(super) workers: usize,
     pub(super) ctl: Option<PathBuf>,
-    pub(super) metrics: Option<SocketAddr>,
+    pub(super) metrics: Option<MetricsAt>,
+    pub(super) otlp: Option<OtlpAt>,
+    pub(super) tls: Option<TlsFiles>,
     pub(super) page: Option<PageAt>,
     pub(super) levels: std::sync::Arc<Levels>,
     pub(super) log_path: Option<PathBuf>,
@@ -136,8 +153,15 @@ impl VswitchdOptions {
             None => paths.pid_file(PROGRAM),
         });
         let page = page_at(self.http.as_deref(), self.http_token.as_deref(), None)?;
+        let tls = tls_files(self.private_key, self.certificate, self.ca_cert, None)?;
         if let Some(page) = &page {
-            page.check(false)?;
+            page.check(tls.as_ref().is_some_and(|tls| tls.ca_cert.is_some()))?;
+        }
+        let metrics = metrics_at(self.metrics.as_deref(), self.metrics_entries)?;
+        if tls.is_some() && metrics.is_none() && page.is_none() {
+            return Err(Failure::usage(
+                "--private-key and --certificate are of --metrics and --http: give one of these, too",
+            ));
         }
         Ok(Told {
             database,
@@ -150,7 +174,9 @@ impl VswitchdOptions {
             mlockall: self.mlockall,
             workers: usize::from(self.workers.max(1)),
             ctl: self.ctl,
-            metrics: self.metrics.as_deref().map(metrics_address).transpose()?,
+            metrics,
+            otlp: otlp_at(self.otlp.as_deref(), None)?,
+            tls,
             page,
             levels: std::sync::Arc::new(levels),
             log_path,

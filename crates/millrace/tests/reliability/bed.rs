@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use testkit::running::confined;
 
 /// What all that is waited for must happen within, on the slowest machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -32,7 +33,7 @@ impl Switch {
         let of = format!("punix:{}", dir.path().join("of").display());
         command.args(["run", "--port", "left=memory:a", "--port", "right=memory:b"]);
         command.args(["--listen", &of, "--ctl"]).arg(dir.path().join("ctl")).args(words);
-        command.env_remove("RUST_LOG").stdin(Stdio::null()).stderr(Stdio::piped());
+        confined(&mut command).env_remove("RUST_LOG").stdin(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stderr = child.stderr.take().unwrap();
         (child, dir, stderr)

@@ -197,12 +197,14 @@ impl Tracker {
 
     /// Notes what the source of a connection that is now kept was translated to.
     pub(crate) fn map_socket(&mut self, original: &Tuple, reply: &Tuple) {
-        self.mappings.note(self.socket(original, reply.dst), reply.dst_port);
+        let outside = (reply.dst, reply.v6);
+        self.mappings.note(self.socket(original, reply.dst), outside, reply.dst_port);
     }
 
     /// Such a connection is gone.
     pub(crate) fn unmap_socket(&mut self, original: &Tuple, reply: &Tuple) {
-        self.mappings.forget(self.socket(original, reply.dst), reply.dst_port);
+        let outside = (reply.dst, reply.v6);
+        self.mappings.forget(self.socket(original, reply.dst), outside, reply.dst_port);
     }
 
     /// What a connection's source was translated to is free again.

@@ -1,5 +1,6 @@
 //! Debian's package: the binary, the service and its user, manual pages, completions, AppArmor's profile.
 
+use super::documents::{self, compress};
 use super::tools::{epoch, run};
 use super::tree::Staged;
 use super::wanted::Wanted;
@@ -26,13 +27,6 @@ const CONFFILES: &str = "/etc/apparmor.d/millrace\n/etc/millrace/millrace.toml\n
 /// Scripts of the package.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
-/// Shells, and where their completions come.
-const COMPLETIONS: [(&str, &str); 3] = [
-    ("bash", "usr/share/bash-completion/completions/millrace"),
-    ("zsh", "usr/share/zsh/vendor-completions/_millrace"),
-    ("fish", "usr/share/fish/vendor_completions.d/millrace.fish"),
-];
-
 /// Libraries that the binary may want, and the package of each.
 const LIBRARIES: [(&str, &str); 7] = [
     ("libc.so.6", "libc6 (>= 2.36)"),
@@ -53,11 +47,7 @@ pub(super) fn make(wanted: &Wanted) -> Result<PathBuf, String> {
         staged.copy(&packaging.join(from), to, mode)?;
     }
     staged.copy(&wanted.root.join("README.md"), &format!("{DOC}/README.md"), 0o644)?;
-    manuals(wanted, &staged)?;
-    for (shell, to) in COMPLETIONS {
-        let script = run(Command::new(&wanted.tool).args(["completions", shell]))?;
-        staged.file(to, 0o644, &script)?;
-    }
+    documents::add(wanted, &staged, "usr/share")?;
     let time = epoch(&wanted.root);
     let maintainer = "millrace maintainers <maintainers@millrace.invalid>";
     let date = run(Command::new("date").args(["-u", "-R", "-d"]).arg(format!("@{time}")))?;
@@ -90,20 +80,6 @@ pub(super) fn make(wanted: &Wanted) -> Result<PathBuf, String> {
     command.env("SOURCE_DATE_EPOCH", &time).args(["--root-owner-group", "-Zxz", "--build"]);
     run(command.arg(staged.path()).arg(&made))?;
     Ok(made)
-}
-
-fn manuals(wanted: &Wanted, staged: &Staged) -> Result<(), String> {
-    let folder = staged.folder("usr/share/man/man1")?;
-    run(Command::new(&wanted.tool).arg("man").arg(&folder))?;
-    for name in staged.names("usr/share/man/man1")? {
-        compress(&folder.join(name))?;
-    }
-    Ok(())
-}
-
-/// As Debian has it: the best, without name and time.
-fn compress(file: &Path) -> Result<(), String> {
-    run(Command::new("gzip").args(["-9", "-n"]).arg(file)).map(|_| ())
 }
 
 /// The packages of the libraries that it is linked to, each behind a comma.

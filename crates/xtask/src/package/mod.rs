@@ -6,13 +6,17 @@
 //! | module | makes |
 //! |---|---|
 //! | [`deb`] | `millrace_VERSION_ARCH.deb` |
+//! | [`tar`] | `millrace-VERSION-ARCH.tar.xz`, a static binary with manual pages and completions |
 //! | [`oci`] | `millrace-VERSION-ARCH.oci.tar`, an image from scratch, as the OCI's specification has it |
+//! | [`documents`] | manual pages and completions |
 //! | [`tree`], [`tools`], [`wanted`] | folders of files with their modes; programs; what is asked for |
 //!
 //! `lab/package` installs, upgrades and removes the package in a clean Debian with its own systemd.
 
 mod deb;
+mod documents;
 mod oci;
+mod tar;
 mod tools;
 mod tree;
 mod wanted;
@@ -29,7 +33,8 @@ pub fn make(kind: &str, wanted: &Wanted) -> Result<PathBuf, String> {
     let made = match kind {
         "deb" => deb::make(wanted)?,
         "oci" => oci::make(wanted)?,
-        _ => return Err(format!("no such package: {kind}; there are deb and oci")),
+        "tar" => tar::make(wanted)?,
+        _ => return Err(format!("no such package: {kind}; there are deb, oci and tar")),
     };
     sums(&wanted.out)?;
     println!("{}", made.display());
@@ -44,7 +49,9 @@ fn sums(folder: &Path) -> Result<(), String> {
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter(|name| {
             name == "millrace"
-                || [".deb", ".oci.tar", ".cdx.json"].iter().any(|end| name.ends_with(end))
+                || [".deb", ".oci.tar", ".tar.xz", ".cdx.json"]
+                    .iter()
+                    .any(|end| name.ends_with(end))
         })
         .collect();
     names.sort();
@@ -65,7 +72,9 @@ mod tests {
         assert!(read(&["--arch"]).unwrap_err().contains("wants a value"));
         assert!(read(&["--x", "1"]).unwrap_err().contains("no such option"));
         assert!(
-            make("rpm", &read(&["--out", "/tmp"]).unwrap()).unwrap_err().contains("deb and oci")
+            make("rpm", &read(&["--out", "/tmp"]).unwrap())
+                .unwrap_err()
+                .contains("deb, oci and tar")
         );
     }
 }

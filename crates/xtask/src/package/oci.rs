@@ -1,7 +1,7 @@
 //! An image from scratch: one layer with one file, as the OCI's image specification 1.1 has it, in an archive that
 //! `podman load`, `docker load` and `skopeo copy oci-archive:` read. No daemon is asked.
 
-use super::tools::{epoch, run};
+use super::tools::{archive, epoch, is_static, run};
 use super::tree::Staged;
 use super::wanted::Wanted;
 use serde_json::{Value, json};
@@ -14,14 +14,7 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 
 /// Makes it. The binary must be static: nothing else is in the image.
 pub(super) fn make(wanted: &Wanted) -> Result<PathBuf, String> {
-    let told = run(Command::new("readelf").args(["-d", "-W"]).arg(&wanted.binary))?;
-    if String::from_utf8_lossy(&told).contains("(NEEDED)") {
-        return Err(format!(
-            "{} wants libraries, and the image has none: build it with --target {}-unknown-linux-musl",
-            wanted.binary.display(),
-            machine(&wanted.arch)
-        ));
-    }
+    is_static(wanted)?;
     let time = epoch(&wanted.root);
     let created =
         run(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ", "-d", &format!("@{time}")]))?;
@@ -35,7 +28,7 @@ pub(super) fn make(wanted: &Wanted) -> Result<PathBuf, String> {
     let image = Staged::new(&wanted.out, "oci")?;
     let blobs = image.folder("blobs/sha256")?;
     let layer = blobs.join("layer");
-    tar(files.path(), &layer, &time)?;
+    archive(files.path(), &layer, &time, &[])?;
     let layer = settle(&layer)?;
     let config = json!({
         "created": created,
@@ -76,22 +69,8 @@ pub(super) fn make(wanted: &Wanted) -> Result<PathBuf, String> {
     image.file("index.json", 0o644, index.to_string().as_bytes())?;
     image.file("oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
     let made = wanted.out.join(format!("millrace-{}-{}.oci.tar", wanted.version, wanted.arch));
-    tar(image.path(), &made, &time)?;
+    archive(image.path(), &made, &time, &[])?;
     Ok(made)
-}
-
-/// The machine of Debian's architecture, as rustc calls it.
-fn machine(arch: &str) -> &str {
-    if arch == "arm64" { "aarch64" } else { "x86_64" }
-}
-
-/// All of a folder, in order, of root's, and of this time.
-fn tar(folder: &Path, to: &Path, time: &str) -> Result<(), String> {
-    let mut command = Command::new("tar");
-    command.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=pax"]);
-    command.args(["--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime"]);
-    command.arg(format!("--mtime=@{time}")).arg("-C").arg(folder).arg("-cf").arg(to).arg(".");
-    run(&mut command).map(|_| ())
 }
 
 /// Something in the image.

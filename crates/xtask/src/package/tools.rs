@@ -1,5 +1,6 @@
 //! Programs that make packages.
 
+use super::wanted::Wanted;
 use std::path::Path;
 use std::process::Command;
 
@@ -29,4 +30,33 @@ pub(super) fn run(command: &mut Command) -> Result<Vec<u8>, String> {
             Err(format!("{name}: {}: {}", out.status, String::from_utf8_lossy(&out.stderr).trim()))
         }
     }
+}
+
+/// Refuses a binary that wants libraries: nothing else goes with it.
+pub(super) fn is_static(wanted: &Wanted) -> Result<(), String> {
+    let told = run(Command::new("readelf").args(["-d", "-W"]).arg(&wanted.binary))?;
+    match String::from_utf8_lossy(&told).contains("(NEEDED)") {
+        false => Ok(()),
+        true => Err(format!(
+            "{} wants libraries, and this package has none: build it with --target {}-unknown-linux-musl",
+            wanted.binary.display(),
+            // The machine of Debian's architecture, as rustc calls it.
+            if wanted.arch == "arm64" { "aarch64" } else { "x86_64" }
+        )),
+    }
+}
+
+/// All of a folder in an archive, in order, of root's, and of this time.
+pub(super) fn archive(
+    folder: &Path,
+    to: &Path,
+    time: &str,
+    options: &[&str],
+) -> Result<(), String> {
+    let mut command = Command::new("tar");
+    command.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=pax"]);
+    command.args(["--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime"]);
+    command.args(options).arg(format!("--mtime=@{time}"));
+    command.arg("-C").arg(folder).arg("-cf").arg(to).arg(".");
+    run(&mut command).map(|_| ())
 }

@@ -7,7 +7,30 @@ views.topology = (() => {
   const ports = grid("Ports of all bridges", [["Bridge"], ["Port", "n"], ["Name"], ["Link"], ["Kind"],
     ["Packets in", "n"], ["Bits in", "n"], ["Packets out", "n"], ["Bits out", "n"], ["Dropped", "n"]],
     "No bridge has a port. Add one with `millrace port add NAME=KIND:DEVICE`, or start with --port.");
-  let drawn = "", rates = [];
+  const choice = el("select", { id: "port-name" }), said = el("p", { class: "note", role: "status" });
+  const buttons = ["up", "down"].map((way) => el("button", { type: "button", id: `port-${way}` }, `Put ${way}`));
+  const form = el("form", { class: "line", hidden: true, on: { submit: (event) => event.preventDefault() } },
+    el("div", null, el("label", { for: "port-name" }, "Port to put up or down"), choice), buttons);
+  let drawn = "", rates = [], offered = "";
+
+  buttons.forEach((button, n) => button.addEventListener("click", async () => {
+    const way = ["up", "down"][n], [bridge, name] = JSON.parse(choice.value);
+    put(said, "");
+    try {
+      await change("port", { bridge, [way]: [name] });
+      put(said, `Done: ${name} of ${bridge} is put ${way}.`);
+    } catch (error) { put(said, error.message); }
+  }));
+  /** Ports to choose from, where the token allows a change. */
+  function offer(all) {
+    const names = all.flatMap((bridge) => bridge.ports.map((port) => [bridge.name, port.name])), text = JSON.stringify(names);
+    form.hidden = !mayChange() || !names.length;
+    if (text === offered) return;
+    const kept = choice.value;
+    offered = text;
+    choice.replaceChildren(...names.map((of) => el("option", { value: JSON.stringify(of) }, `${of[1]} of ${of[0]}`)));
+    if ([...choice.options].some((option) => option.value === kept)) choice.value = kept;
+  }
 
   const key = (bridge, port) => (sample) => {
     const one = sample.bridges.find((b) => b.name === bridge);
@@ -73,6 +96,7 @@ views.topology = (() => {
     for (const [bridge, port, text] of rates) {
       put(text, `in ${pps(of(bridge, port, "rx_packets"))}, out ${pps(of(bridge, port, "tx_packets"))}`);
     }
+    offer(all);
     ports.rows(all.flatMap((bridge) => bridge.ports.map((port) => [bridge.name, port.number === 0xfffffffe ? "LOCAL" : port.number, port.name,
       port.up ? ["up", "up"] : [port.present ? "down" : "gone", "down"], port.spec.split(":")[0],
       pps(of(bridge.name, port.number, "rx_packets")), bps(of(bridge.name, port.number, "rx_bytes")),
@@ -81,6 +105,6 @@ views.topology = (() => {
   const show = (node) => node.append(
     el("h2", null, "All ports together"), total.node,
     el("h2", null, "Bridges"), el("div", { class: "card" }, picture),
-    el("h2", null, "Ports"), el("div", { class: "card" }, ports.node));
+    el("h2", null, "Ports"), form, said, el("div", { class: "card" }, ports.node));
   return { show, sample, enter: sample };
 })();
