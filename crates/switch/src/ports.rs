@@ -12,7 +12,7 @@ use crate::switch::Switch;
 use datapath::policer::{Policer, Policing};
 use datapath::ports::{PortCounters, PortShared};
 use datapath::queues::{PortRef, Queues, QueuesConfig, Setting};
-use datapath::worker::Command;
+use datapath::worker::{Command, Receiving};
 use port::link::LinkRequest;
 use port::{Port, RxQueue, TxQueue};
 use std::collections::BTreeMap;
@@ -137,8 +137,29 @@ impl Switch {
     /// switch can be given ports, and then entries, before a frame meets empty tables. Obeyed when
     /// this returns.
     pub fn set_receiving(&self, receives: bool) {
+        self.receive(if receives { Receiving::All } else { Receiving::Nothing });
+    }
+
+    /// Nothing new comes in, and what switches of the same workers have sent each other goes on: so that switches can stop
+    /// together without a frame left between them. Obeyed when this returns.
+    pub fn receive_inside(&self) {
+        self.receive(Receiving::Inside);
+    }
+
+    /// Frames wait that another switch of the same workers has sent.
+    pub fn waits_inside(&self) -> bool {
+        let (to, told) = crossbeam_channel::unbounded();
         for worker in &self.inner.workers {
-            worker.send(Command::Receive(receives));
+            worker.send(Command::Waits(to.clone()));
+        }
+        drop(to);
+        self.inner.settle_workers();
+        told.try_iter().any(|waits| waits)
+    }
+
+    fn receive(&self, what: Receiving) {
+        for worker in &self.inner.workers {
+            worker.send(Command::Receive(what));
         }
         self.inner.settle_workers();
     }

@@ -13,7 +13,7 @@ use crate::program::tables;
 use crate::sync::lock;
 use crate::tunnels::follow::follow_options;
 use crate::{guard, room};
-use of_pipeline::AgentError;
+use of_pipeline::{Agent, AgentError};
 use std::sync::{Arc, Mutex};
 use switch::{Switch, Workers};
 
@@ -37,19 +37,9 @@ impl Bridge {
         config: BridgeConfig,
     ) -> Result<Bridge, Error> {
         let bridge = || config.name.clone();
-        let (switch_config, services) = tables::parts(tables::Parts {
-            workers: workers.len(),
-            cpus: Vec::new(),
-            punt_rate: defaults.punt_rate,
-            engine: defaults.engine.clone(),
-            validate: defaults.validate,
-            tracking: defaults.tracking,
-        });
-        let switch = Switch::start_on(workers, switch_config, services)
-            .map_err(|error| Error::Start { bridge: bridge(), error })?;
-        let flows_max = defaults.flows_max.unwrap_or_else(room::flows);
+        let switch = new_switch(workers, defaults, &config.name)?;
         let id = config.datapath_id.unwrap_or_else(|| id_of_name(&config.name));
-        let agent = tables::agent_of(&switch, id, &[], flows_max);
+        let agent = new_agent(&switch, id, defaults);
         let openflow = agent
             .map_err(|error: AgentError| Error::Agent { bridge: bridge(), error })
             .and_then(|agent| {
@@ -128,6 +118,11 @@ impl Bridge {
         lock(&self.config).clone()
     }
 
+    /// Its ports as they were asked for, with their numbers.
+    pub(crate) fn port_configs(&self) -> Vec<PortConfig> {
+        lock(&self.ports).clone()
+    }
+
     pub(super) fn reconfigure(&self, config: BridgeConfig) -> Result<(), Error> {
         let bridge = || self.name.clone();
         let parts = BridgeParts::between(&lock(&self.config), &config);
@@ -177,6 +172,34 @@ impl Bridge {
         self.switch.stop();
         removed.map_err(|error| Error::Switch { port: String::new(), error })
     }
+}
+
+/// A switch of OpenFlow's tables.
+pub(super) fn new_switch(
+    workers: &Workers,
+    defaults: &Defaults,
+    bridge: &str,
+) -> Result<Switch, Error> {
+    let (config, services) = tables::parts(tables::Parts {
+        workers: workers.len(),
+        cpus: Vec::new(),
+        punt_rate: defaults.punt_rate,
+        engine: defaults.engine.clone(),
+        validate: defaults.validate,
+        tracking: defaults.tracking,
+    });
+    Switch::start_on(workers, config, services)
+        .map_err(|error| Error::Start { bridge: bridge.to_owned(), error })
+}
+
+/// Its agent, without entries.
+pub(super) fn new_agent(
+    switch: &Switch,
+    datapath_id: u64,
+    defaults: &Defaults,
+) -> Result<Agent, AgentError> {
+    let flows_max = defaults.flows_max.unwrap_or_else(room::flows);
+    tables::agent_of(switch, datapath_id, &[], flows_max)
 }
 
 /// What was programmed before is put back, and what is programmed from now on is kept.

@@ -49,6 +49,7 @@ use crate::sync::lock;
 use crate::tunnels;
 use datapath::policer::Policing;
 use datapath::queues::QueuesConfig;
+use of_pipeline::{Agent, AgentError};
 use port::kind::Environment;
 use port::link::LinkRequest;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -110,6 +111,16 @@ impl Bridges {
         }
         lock(&self.0.all).push(Arc::new(bridge));
         Ok(())
+    }
+
+    /// A switch of OpenFlow's tables on these workers, for a bridge of this name that is to be [adopted](Self::adopt).
+    pub(crate) fn new_switch(&self, bridge: &str) -> Result<Switch, Error> {
+        bridge::new_switch(&self.0.workers, &self.0.defaults, bridge)
+    }
+
+    /// Its agent, without entries.
+    pub(crate) fn new_agent(&self, switch: &Switch, datapath_id: u64) -> Result<Agent, AgentError> {
+        bridge::new_agent(switch, datapath_id, &self.0.defaults)
     }
 
     /// Takes a switch that runs on these workers in as a bridge, with what programs it and the ports that it has.

@@ -182,8 +182,8 @@ pub struct Options {
     /// [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::WATCHDOG.parse(text))]
     pub watchdog: Option<u64>,
-    /// Goes on where the running switch behind this control socket is, and ends it: its entries (in place of
-    /// --flows, --groups, --meters) and connections, while packets go on until ports change hands
+    /// Goes on where the running switch behind this control socket is, and ends it: the entries of all its bridges (in place
+    /// of --flows, --groups, --meters and --entries), connections and P4 program, while packets go on until ports change hands
     #[arg(long, value_name = "PATH")]
     pub take_over: Option<PathBuf>,
     /// A service for flows to name in softflow(NAME,ARG): "NAME KIND [KEY=VALUE...]"
@@ -724,12 +724,6 @@ impl Config {
             )));
         }
         let take_over = options.take_over;
-        if runs_p4.is_some() && take_over.is_some() {
-            return Err(Failure::usage(
-                "--take-over takes over OpenFlow's entries and connections; a P4 program in a running switch is \
-                 replaced by `millrace p4 load`",
-            ));
-        }
         crate::program::services::refuse_open_secrets(&options.services)?;
         let services = both(file.service, options.services);
         let eal = options.eal.or(file.eal).unwrap_or_default();

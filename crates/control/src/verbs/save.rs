@@ -84,7 +84,7 @@ impl Verb for Save {
                 setup.bridge.datapath_id = setup.bridge.datapath_id.or(id);
             }
         }
-        let services = services(&bridge, reload.given().services(), &mut left_out);
+        let services = service_lines(&bridge, reload.given().services(), &mut left_out);
         let changing = Changing { queues: queues(&bridge, &mut left_out), services };
         let written = reload.given().written(&setup, changing)?;
         left_out.extend(written.left_out);
@@ -190,7 +190,11 @@ fn queues(bridge: &Bridge, left_out: &mut Vec<String>) -> Vec<String> {
 }
 
 /// Those that there are, as `--service` takes them. Settings that are not shown are those of the start.
-fn services(bridge: &Bridge, given: &[String], left_out: &mut Vec<String>) -> Vec<String> {
+pub(crate) fn service_lines(
+    bridge: &Bridge,
+    given: &[String],
+    left_out: &mut Vec<String>,
+) -> Vec<String> {
     let all = bridge.switch().services().elements().map(|elements| elements.list());
     let mut lines = Vec::new();
     for element in all.into_iter().flatten() {

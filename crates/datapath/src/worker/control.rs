@@ -18,6 +18,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+/// What a lane receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receiving {
+    /// What comes at any port.
+    All,
+    /// What other lanes of the same worker have sent: nothing new comes in, and what is on its way goes on.
+    Inside,
+    /// Nothing: what comes is left in the ports.
+    Nothing,
+}
+
 /// A command of the control side to a lane of a worker. Taken between bursts.
 pub enum Command {
     /// A port, with the receive queues that this worker serves and its transmit queue.
@@ -53,7 +64,9 @@ pub enum Command {
     /// Somebody looks at frames, until that is over.
     Capture(Arc<Tap>),
     /// Receive, or leave what comes in the ports.
-    Receive(bool),
+    Receive(Receiving),
+    /// Tell whether frames wait between lanes of this worker, to be received by this one.
+    Waits(Sender<bool>),
     /// Nothing: that it was obeyed tells that the worker does not stand still.
     Answer,
     /// The lane ends.

@@ -3,7 +3,7 @@
 //! It has the switch's version, the receive and transmit queues of its ports, and its counters. A worker runs its lanes in
 //! turn; the buffers that a burst needs are the worker's, and are lent to the lane whose turn it is.
 
-use super::control::{Command, Injection, Key, Removed};
+use super::control::{Command, Injection, Key, Receiving, Removed};
 use super::fallback::{Fallback, Prior};
 use super::receive::Receive;
 use super::run::{Buffers, Run};
@@ -99,7 +99,7 @@ impl Lane {
         std::mem::swap(&mut transmit.pool, pool);
         let told = std::mem::take(told);
         let (mut received, mut more) = (0, false);
-        if receive.enabled {
+        if receive.what != Receiving::Nothing {
             (received, more) = receive.round(idle, buffers, run, transmit, now_ns);
         }
         // While a queue gives all that it is asked for, there is a next round; what commands have sent leaves in this one.
@@ -143,7 +143,11 @@ impl Lane {
             Command::Ports(ports) => self.transmit.ports = ports,
             Command::Inject(injection) => self.inject(injection, now_ns),
             Command::Capture(tap) => self.run.watch.add(tap),
-            Command::Receive(receives) => self.receive.enabled = receives,
+            Command::Receive(what) => self.receive.what = what,
+            Command::Waits(to) => {
+                // Unless nobody waits any more.
+                let _ = to.send(self.receive.waits_inside());
+            }
             Command::Answer => {}
             Command::Stop => {
                 self.stop(now_ns);

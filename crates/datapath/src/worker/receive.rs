@@ -3,6 +3,7 @@
 //! While some queues have frames, those that have been silent for a while are asked in one of [`SILENT_EVERY`] rounds.
 //! A queue whose interface is down or gone is asked again after [`RETRY_NS`].
 
+use super::control::Receiving;
 use super::run::{Buffers, Run};
 use super::transmit::Transmit;
 use crate::ports::{PortFlags, PortShared};
@@ -36,8 +37,8 @@ pub(super) struct Receive {
     rounds: u64,
     /// The last round had frames.
     busy: bool,
-    /// Whether queues are asked at all.
-    pub(super) enabled: bool,
+    /// Which queues are asked.
+    pub(super) what: Receiving,
 }
 
 /// One receive queue.
@@ -65,7 +66,8 @@ enum State {
 impl Receive {
     /// No queues.
     pub(super) fn new(index: usize, bursts_max: usize) -> Receive {
-        Receive { index, queues: Vec::new(), bursts_max, rounds: 0, busy: false, enabled: true }
+        let what = Receiving::All;
+        Receive { index, queues: Vec::new(), bursts_max, rounds: 0, busy: false, what }
     }
 
     /// Adds queues of a port.
@@ -94,6 +96,11 @@ impl Receive {
         }
     }
 
+    /// Frames wait that another lane of this worker has sent.
+    pub(super) fn waits_inside(&self) -> bool {
+        self.queues.iter().any(|queue| queue.local && queue.queue.local() == Some(true))
+    }
+
     /// Counts what all queues lost since the last time.
     pub(super) fn count_drops(&mut self) {
         self.queues.iter_mut().for_each(|queue| queue.count_drops(self.index));
@@ -109,13 +116,16 @@ impl Receive {
         tx: &mut Transmit,
         now_ns: u64,
     ) -> (usize, bool) {
-        let (mut received, mut more) = (0, false);
+        let (mut received, mut more, all) = (0, false, self.what == Receiving::All);
         for (queue, at) in self.queues.iter_mut().zip(self.rounds..) {
             if self.busy && queue.silent >= SILENT && !at.is_multiple_of(SILENT_EVERY) {
                 continue;
             }
             if queue.local {
                 received += queue.receive_local(buffers, run, tx, now_ns);
+                continue;
+            }
+            if !all {
                 continue;
             }
             let (mut n, mut in_place) = queue.receive(buffers, run, tx, now_ns);
@@ -144,7 +154,12 @@ impl Receive {
     /// Adds the descriptors that tell of frames, and says when a queue is to be asked without one: at once, if it has some.
     pub(super) fn wait_for<'a>(&'a self, fds: &mut Vec<PollFd<'a>>, now_ns: u64) -> Option<u64> {
         let mut until_ns: Option<u64> = None;
-        for queue in self.queues.iter().filter(|_| self.enabled) {
+        let asked = |queue: &&Queue| match self.what {
+            Receiving::All => true,
+            Receiving::Inside => queue.local,
+            Receiving::Nothing => false,
+        };
+        for queue in self.queues.iter().filter(asked) {
             let at = match (queue.state, queue.queue.fd()) {
                 (_, None) if queue.local && queue.queue.local() == Some(false) => continue,
                 _ if queue.local && queue.queue.local() == Some(true) => now_ns,
