@@ -1,7 +1,7 @@
 //! The server: a switch in the foreground, until a signal ends it ([`signals`](crate::signals)).
 
 use crate::bridges::{Bridges, Defaults};
-use crate::config::diff::{Setup, diff};
+use crate::config::diff::{Change, Setup, diff};
 use crate::config::{Config, Options, check_cpus};
 use crate::controller::{Begun, Controllers};
 use crate::dial::default_path;
@@ -376,7 +376,13 @@ impl Starting<'_> {
         // Settings of the process are what it has begun with: bridges are left.
         let setup = Setup { bridges: self.bridges.setup(), process: self.setup.process.clone() };
         for change in diff(&setup, self.setup) {
-            self.bridges.apply(change).map_err(Failure::bad)?;
+            let done = match change {
+                Change::SetEntries { bridge, entries } => {
+                    self.bridges.set_entries(&bridge, &entries, true)
+                }
+                change => self.bridges.apply(change),
+            };
+            done.map_err(Failure::bad)?;
         }
         Ok(controllers)
     }

@@ -29,10 +29,10 @@ mod receive;
 mod run;
 mod transmit;
 
-pub use self::control::{Command, Handle, Injection, Receiving, Removed, Waker, WorkerHandle};
+pub use self::control::{Command, Handle, Injection, Removed, Waker, WorkerHandle};
 pub use self::lane::LaneConfig;
 pub use self::load::Load;
-pub use self::receive::{POLL_INTERVAL_NS, RETRY_NS};
+pub use self::receive::{POLL_INTERVAL_NS, RETRY_NS, Receiving};
 
 use self::control::{Inbox, Order};
 use self::lane::Lane;

@@ -9,11 +9,13 @@ use crate::controller::Controllers;
 use crate::controllers::openflow::OpenFlow;
 use crate::persist::kept::{Kept, Opened, Owner};
 use crate::persist::place::Place;
+use crate::program::entries::{Entries, Inline};
 use crate::program::tables;
 use crate::sync::lock;
 use crate::tunnels::follow::follow_options;
 use crate::{guard, room};
 use of_pipeline::{Agent, AgentError};
+use openflow::PortNo;
 use std::sync::{Arc, Mutex};
 use switch::{Switch, Workers};
 
@@ -27,6 +29,8 @@ pub struct Bridge {
     pub(super) config: Mutex<BridgeConfig>,
     /// As they were asked for, by number; each is one of the switch's.
     pub(super) ports: Mutex<Vec<PortConfig>>,
+    /// The entries that the configuration has itself.
+    inline: Mutex<Inline>,
 }
 
 impl Bridge {
@@ -85,7 +89,8 @@ impl Bridge {
         let name = config.name.clone();
         let (config, ports) = (Mutex::new(config), Mutex::new(ports));
         let (bonds, bfd) = (Bonds::default(), Sessions::default());
-        Bridge { name, switch, controllers, bonds, bfd, config, ports }
+        let inline = Mutex::default();
+        Bridge { name, switch, controllers, bonds, bfd, config, ports, inline }
     }
 
     /// Its name.
@@ -116,6 +121,30 @@ impl Bridge {
     /// Its configuration.
     pub fn config(&self) -> BridgeConfig {
         lock(&self.config).clone()
+    }
+
+    /// The entries that the configuration has itself.
+    pub(crate) fn entries(&self) -> Entries {
+        lock(&self.inline).entries().clone()
+    }
+
+    /// Makes them these. `missing`: what is there under a line's key stays.
+    pub(super) fn set_entries(&self, to: &Entries, missing: bool) -> Result<(), Error> {
+        let bridge = || self.name.clone();
+        if to.is_empty() && self.entries().is_empty() {
+            return Ok(());
+        }
+        let openflow = self.openflow().ok_or_else(|| Error::NotOpenFlow { bridge: bridge() })?;
+        let ports = self.port_configs();
+        let named = |name: &str| {
+            let port = ports.iter().find(|port| port.name == name)?;
+            port.number.map(PortNo)
+        };
+        let mut inline = lock(&self.inline);
+        let done = inline.set(&mut openflow.agent(), &named, to, missing);
+        done.map_err(|why| Error::Entries { bridge: bridge(), why })?;
+        self.switch.sync();
+        Ok(())
     }
 
     /// Its ports as they were asked for, with their numbers.

@@ -45,6 +45,7 @@ pub use status::{BridgeStatus, ControllerState, PortState};
 
 use crate::config::diff::{BridgeSetup, Change};
 use crate::controller::{Controllers, Switches};
+use crate::program::entries::Entries;
 use crate::sync::lock;
 use crate::tunnels;
 use datapath::policer::Policing;
@@ -307,6 +308,7 @@ impl Bridges {
         let of = |bridge: &Arc<Bridge>| BridgeSetup {
             bridge: bridge.config(),
             ports: lock(&bridge.ports).clone(),
+            entries: bridge.entries(),
         };
         self.all().iter().map(of).collect()
     }
@@ -324,7 +326,19 @@ impl Bridges {
                 let _changing = self.changing();
                 self.bridge(&bridge)?.change_port(port)
             }
+            Change::SetEntries { bridge, entries } => self.set_entries(&bridge, &entries, false),
         }
+    }
+
+    /// Makes the entries of a bridge's configuration these. `missing`: at a start, what is there under a line's key stays.
+    pub(crate) fn set_entries(
+        &self,
+        bridge: &str,
+        entries: &Entries,
+        missing: bool,
+    ) -> Result<(), Error> {
+        let _changing = self.changing();
+        self.bridge(bridge)?.set_entries(entries, missing)
     }
 
     /// Lets go of all controllers, and stops all switches and the workers.

@@ -304,6 +304,10 @@ impl Begun for Program<'_> {
                 if let Some(path) = config.entries.as_ref().filter(|_| !is_kept) {
                     host::read(&mut lock(&this.host), path)?;
                 }
+                if !config.p4_lines.is_empty() && !is_kept {
+                    let lines = config.p4_lines.join("\n");
+                    host::tell(&mut lock(&this.host), Path::new("--entry"), &lines)?;
+                }
                 let device = this.device()?;
                 if let (Ok(device), Some(mut opened)) = (&device, opened.take()) {
                     if is_kept {

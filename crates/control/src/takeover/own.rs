@@ -3,8 +3,8 @@
 use super::handover::{Handover, Phase};
 use super::services;
 use super::sockets::{self, Socket};
-use super::told::{self, Told};
-use super::wire::{Parts, STEPS, VERSION};
+use super::told;
+use super::wire::{Parts, STEPS, Told, VERSION};
 use crate::bridges::{Bridge, Bridges};
 use crate::controllers::openflow::OpenFlow;
 use crate::controllers::p4::P4;

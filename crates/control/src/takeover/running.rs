@@ -2,14 +2,16 @@
 
 use super::services;
 use super::sockets::{self, Socket};
-use super::told::{One, Told};
-use super::wire::{HANDS_BRIDGES, HANDS_SERVICES, HANDS_SOCKETS, PART_MAX, STOPS, VERSION};
+use super::wire::{
+    HANDS_BRIDGES, HANDS_SERVICES, HANDS_SOCKETS, One, PART_MAX, STOPS, Told, VERSION,
+    in_its_dialect,
+};
 use crate::dial::talk;
 use crate::failure::Failure;
 use journal::record::{Map, map_of};
 use of_pipeline::Agent;
+use openflow::Message;
 use openflow::codec;
-use openflow::{Action, Instruction, Message, Version};
 use serde_json::Value;
 use service::conntrack::image::Image;
 use std::io::{BufReader, Error, Read, Write};
@@ -294,17 +296,6 @@ fn take_image(switch: &Switch, what: &str, bytes: Vec<u8>) -> Result<usize, Fail
 
 /// Messages one behind another.
 struct Messages<'a>(&'a [u8]);
-
-/// An entry with an action of 1.0's is one of 1.0's: it may take away a tag that is not there.
-pub(crate) fn in_its_dialect(mut message: Message) -> Message {
-    if let Message::FlowMod(flow) = &mut message
-        && let [Instruction::ApplyActions(actions)] = &flow.instructions[..]
-        && actions.iter().any(|action| action.is_of_v10() || *action == Action::PopVlan)
-    {
-        flow.dialect = Version::V10;
-    }
-    message
-}
 
 impl Iterator for Messages<'_> {
     type Item = Result<Message, String>;

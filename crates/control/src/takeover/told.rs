@@ -1,30 +1,10 @@
 //! What a process says of its bridges before it hands any of them over: one object of JSON.
 
+use super::wire::{One, Told};
 use crate::bridges::Bridges;
 use crate::controllers::openflow::OpenFlow;
 use crate::controllers::p4::P4;
 use crate::verbs::save::service_lines;
-use serde::{Deserialize, Serialize};
-
-/// All bridges, the first one first.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Told {
-    pub(crate) bridges: Vec<One>,
-}
-
-/// A bridge.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct One {
-    pub(crate) name: String,
-    /// It runs a P4 program, in place of OpenFlow's tables.
-    pub(crate) p4: bool,
-    /// Its services, as `--service` takes them.
-    pub(crate) services: Vec<String>,
-    /// Services that no line can say.
-    pub(crate) unsaid: Vec<String>,
-}
 
 /// What there is. `given` are the services that the process was started with.
 pub(crate) fn tell(bridges: &Bridges, given: &[String]) -> Result<Told, String> {

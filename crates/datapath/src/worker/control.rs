@@ -6,6 +6,7 @@
 
 use super::lane::{Lane, LaneConfig};
 use super::load::{self, Load};
+use super::receive::Receiving;
 use crate::capture::Tap;
 use crate::ports::{PortShared, PortTable};
 use crate::queues::Queues;
@@ -17,17 +18,6 @@ use rustix::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-
-/// What a lane receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Receiving {
-    /// What comes at any port.
-    All,
-    /// What other lanes of the same worker have sent: nothing new comes in, and what is on its way goes on.
-    Inside,
-    /// Nothing: what comes is left in the ports.
-    Nothing,
-}
 
 /// A command of the control side to a lane of a worker. Taken between bursts.
 pub enum Command {

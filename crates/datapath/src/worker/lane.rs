@@ -3,9 +3,9 @@
 //! It has the switch's version, the receive and transmit queues of its ports, and its counters. A worker runs its lanes in
 //! turn; the buffers that a burst needs are the worker's, and are lent to the lane whose turn it is.
 
-use super::control::{Command, Injection, Key, Receiving, Removed};
+use super::control::{Command, Injection, Key, Removed};
 use super::fallback::{Fallback, Prior};
-use super::receive::Receive;
+use super::receive::{Receive, Receiving};
 use super::run::{Buffers, Run};
 use super::transmit::Transmit;
 use crate::capture::Watch;

@@ -3,7 +3,6 @@
 //! While some queues have frames, those that have been silent for a while are asked in one of [`SILENT_EVERY`] rounds.
 //! A queue whose interface is down or gone is asked again after [`RETRY_NS`].
 
-use super::control::Receiving;
 use super::run::{Buffers, Run};
 use super::transmit::Transmit;
 use crate::ports::{PortFlags, PortShared};
@@ -25,6 +24,17 @@ const SILENT: u8 = 16;
 /// While others have work, a silent queue is asked in one of so many rounds: to ask nine queues for nothing costs
 /// what a few packets cost.
 const SILENT_EVERY: u64 = 2;
+
+/// What a lane receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receiving {
+    /// What comes at any port.
+    All,
+    /// What other lanes of the same worker have sent: nothing new comes in, and what is on its way goes on.
+    Inside,
+    /// Nothing: what comes is left in the ports.
+    Nothing,
+}
 
 /// The receive side of a lane.
 pub(super) struct Receive {
