@@ -46,6 +46,11 @@ pub trait Begun {
     /// Takes what a running switch is programmed with, in place of files, and has those who program it wait.
     fn take(&mut self, running: &mut Running<UnixStream>) -> Result<(), Failure>;
 
+    /// Packets have stopped in the running switch: takes what they have left, but for connections and services.
+    fn take_last(&mut self, _running: &mut Running<UnixStream>) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// Ports are there: programs the switch, which is one of these then, and goes to work.
     fn start(self: Box<Self>, switches: &Switches) -> Result<Arc<dyn Controller>, Failure>;
 }

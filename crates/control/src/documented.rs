@@ -94,7 +94,7 @@ fn served(folder: &Path, name: &str, file: &str) -> Served {
     let controllers = controllers::join(&config, &switch, first, &switches).unwrap();
     let (wake, _wake) = UnixStream::pair().unwrap();
     bridges.adopt(config.bridge(), switch.clone(), controllers, ports.configs()).unwrap();
-    let handover = Arc::new(Handover::new(wake, ports));
+    let handover = Arc::new(Handover::new(wake));
     let path = folder.join(name);
     let socket = Place { path: path.clone(), group: None }.open().unwrap();
     let answers = answers(&bridges, Some(&handover), None);

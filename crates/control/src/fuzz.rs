@@ -102,18 +102,28 @@ struct Asked {
 }
 
 impl Gives for Asked {
-    fn entries(&mut self, out: &mut dyn Write) -> std::io::Result<()> {
+    fn bridges(&mut self, out: &mut dyn Write) -> std::io::Result<()> {
+        out.write_all(b"{\"bridges\":[]}")
+    }
+    fn entries(&mut self, _: &str, out: &mut dyn Write) -> std::io::Result<()> {
         out.write_all(b"entries")
     }
-    fn connections(&mut self, out: &mut dyn Write) -> std::io::Result<()> {
+    fn program(&mut self, _: &str, out: &mut dyn Write) -> std::io::Result<()> {
+        out.write_all(b"program")
+    }
+    fn connections(&mut self, _: &str, out: &mut dyn Write) -> std::io::Result<()> {
         out.write_all(b"connections")
     }
-    fn changes(&mut self, out: &mut dyn Write) -> std::io::Result<()> {
+    fn changes(&mut self, _: &str, out: &mut dyn Write) -> std::io::Result<()> {
         out.write_all(b"changes")
     }
-    fn services(&mut self, out: &mut dyn Write) -> std::io::Result<()> {
+    fn services(&mut self, _: &str, out: &mut dyn Write) -> std::io::Result<()> {
         assert!(self.stopped, "services are asked behind the stop");
         out.write_all(b"{\"services\":[]}\n")
+    }
+    fn state(&mut self, _: &str, _: &mut dyn Write) -> std::io::Result<()> {
+        assert!(self.stopped, "what packets have written is asked behind the stop");
+        Ok(())
     }
     fn stop(&mut self) -> std::io::Result<()> {
         assert!(!self.stopped, "packets stop once");
@@ -137,13 +147,18 @@ pub fn take_over(data: &[u8]) {
         return;
     }
     let switch = small();
-    let mut running =
-        Running::of(BufReader::new(Peer(Cursor::new(rest))), u64::from(side % 4 == 0) * 4);
+    let mut running = Running::of(
+        BufReader::new(Peer(Cursor::new(rest))),
+        u64::from(side % 4 == 0) * u64::from(4 + side / 4 % 2),
+    );
+    if let Err(failure) = running.learn() {
+        return assert!(failure.text().starts_with("--take-over"));
+    }
     let agent = running.agent(|id| tables::agent(switch, Some(id)));
     let went = agent
         .map(|_| ())
         .and_then(|()| running.connections(switch))
-        .and_then(|()| running.stop(switch).map(|_| ()))
+        .and_then(|()| running.stop(Some(switch)).map(|_| ()))
         .and_then(|()| running.services(switch));
     if let Err(failure) = went {
         assert!(failure.text().starts_with("--take-over"));

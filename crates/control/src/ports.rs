@@ -3,7 +3,7 @@
 //!
 //! A process that takes another one's place opens what two may have at a time before the other lets go
 //! ([`Opening::Early`]); the rest comes at the end ([`Opening::All`]). The one that lets go closes what only one may
-//! have ([`Ports::let_go`]), and can have it back ([`Ports::take_back`]).
+//! have ([`let_go`]), and can have it back ([`take_back`]).
 
 use crate::bridges::config::PortConfig;
 use crate::config::{Config, RxRate, RxWorker};
@@ -192,6 +192,19 @@ impl Ports {
         Ok(Ports { all, queues: set, environment })
     }
 
+    /// The ports of a bridge beside the first. Those that ask for no number have the least that nobody asks for.
+    pub(crate) fn of_bridge(ports: &[PortConfig], environment: Environment) -> Ports {
+        let mut taken: Vec<u32> = ports.iter().filter_map(|port| port.number).collect();
+        let mut all = Vec::new();
+        for port in ports {
+            let free = || (1..=NUMBER_MAX).find(|n| !taken.contains(n));
+            let number = port.number.or_else(free).unwrap_or(1);
+            taken.push(number);
+            all.push(Planned::of(port, number));
+        }
+        Ports { all, queues: Vec::new(), environment }
+    }
+
     /// What kinds of ports find there, with the panel at which patch ports meet.
     pub(crate) fn environment(&self) -> &Environment {
         &self.environment
@@ -251,63 +264,61 @@ impl Ports {
         switch.set_queues(&self.queues).map_err(failed)?;
         Ok(described)
     }
+}
 
-    /// Closes the ports of a running switch that only one process may have; what they were is what
-    /// [`take_back`](Self::take_back) needs.
-    pub(crate) fn let_go(&self, switch: &Switch) -> Result<Vec<LetGo>, String> {
-        let views = switch.ports();
-        let mut gone = Vec::new();
-        let mut descriptors: BTreeMap<u32, (String, OwnedFd)> = switch
-            .receiving_sockets()
-            .into_iter()
-            .map(|(number, interface, descriptor)| (number, (interface, descriptor)))
-            .collect();
-        let exclusive =
-            |planned: &&Planned| planned.spec.attachment.take_over() == TakeOver::Exclusive;
-        for planned in self.all.iter().filter(exclusive) {
-            let Some(view) = views.iter().find(|view| view.number == planned.number) else {
-                continue;
-            };
-            let queues = switch.queues(planned.number).map(|queues| queues.config().clone());
-            let descriptor = descriptors.remove(&planned.number);
-            gone.push(LetGo { planned: planned.clone(), config: view.config, queues, descriptor });
-        }
-        let numbers: Vec<u32> = gone.iter().map(|port| port.planned.number).collect();
-        // Also if there are none: what workers had in hand has left when this returns.
-        switch.remove_ports(&numbers).map_err(|e| e.to_string())?;
-        Ok(gone)
+/// Closes those of a running switch's ports that only one process may have; what they were is what [`take_back`] needs.
+pub(crate) fn let_go(switch: &Switch, ports: &[PortConfig]) -> Result<Vec<LetGo>, String> {
+    let views = switch.ports();
+    let mut gone = Vec::new();
+    let mut descriptors: BTreeMap<u32, (String, OwnedFd)> = switch
+        .receiving_sockets()
+        .into_iter()
+        .map(|(number, interface, descriptor)| (number, (interface, descriptor)))
+        .collect();
+    let exclusive = |port: &&PortConfig| port.attachment.take_over() == TakeOver::Exclusive;
+    for port in ports.iter().filter(exclusive) {
+        let Some(view) = views.iter().find(|view| Some(view.number) == port.number) else {
+            continue;
+        };
+        let queues = switch.queues(view.number).map(|queues| queues.config().clone());
+        let descriptor = descriptors.remove(&view.number);
+        let planned = Planned::of(port, view.number);
+        gone.push(LetGo { planned, config: view.config, queues, descriptor });
     }
+    let numbers: Vec<u32> = gone.iter().map(|port| port.planned.number).collect();
+    // Also if there are none: what workers had in hand has left when this returns.
+    switch.remove_ports(&numbers).map_err(|e| e.to_string())?;
+    Ok(gone)
+}
 
-    /// Opens again what was let go. The process that had it may not have closed it yet: that is waited for.
-    pub(crate) fn take_back(&self, switch: &Switch, gone: Vec<LetGo>) {
-        let until = Instant::now() + BACK_MAX;
-        for LetGo { planned, config, queues, descriptor } in gone {
-            let name = planned.spec.name();
-            if let (Some((interface, fd)), Some(inherited)) =
-                (descriptor, self.environment.get::<Inherited>())
-            {
-                inherited.put(&interface, fd);
-            }
-            let again = loop {
-                let opened =
-                    planned.open(&self.environment).and_then(|port| planned.add(switch, port));
-                match opened {
-                    Err(error) if Instant::now() < until => {
-                        tracing::debug!(port = name, ?error, "not back yet");
-                        std::thread::sleep(BACK_PAUSE);
-                    }
-                    outcome => break outcome,
+/// Opens again what was let go. The process that had it may not have closed it yet: that is waited for.
+pub(crate) fn take_back(environment: &Environment, switch: &Switch, gone: Vec<LetGo>) {
+    let until = Instant::now() + BACK_MAX;
+    for LetGo { planned, config, queues, descriptor } in gone {
+        let name = planned.spec.name();
+        if let (Some((interface, fd)), Some(inherited)) =
+            (descriptor, environment.get::<Inherited>())
+        {
+            inherited.put(&interface, fd);
+        }
+        let again = loop {
+            let opened = planned.open(environment).and_then(|port| planned.add(switch, port));
+            match opened {
+                Err(error) if Instant::now() < until => {
+                    tracing::debug!(port = name, ?error, "not back yet");
+                    std::thread::sleep(BACK_PAUSE);
                 }
-            };
-            let settings = queues.map(|queues| settings(planned.number, queues));
-            let restored = again.map_err(|e| e.text()).and_then(|()| {
-                switch.configure_port(planned.number, config).map_err(|e| e.to_string())?;
-                switch.set_queues(&settings.unwrap_or_default()).map_err(|e| e.to_string())
-            });
-            match restored {
-                Ok(()) => tracing::info!(port = name, number = planned.number, "the port is back"),
-                Err(error) => tracing::error!(port = name, error, "the port is not back"),
+                outcome => break outcome,
             }
+        };
+        let settings = queues.map(|queues| settings(planned.number, queues));
+        let restored = again.map_err(|e| e.text()).and_then(|()| {
+            switch.configure_port(planned.number, config).map_err(|e| e.to_string())?;
+            switch.set_queues(&settings.unwrap_or_default()).map_err(|e| e.to_string())
+        });
+        match restored {
+            Ok(()) => tracing::info!(port = name, number = planned.number, "the port is back"),
+            Err(error) => tracing::error!(port = name, error, "the port is not back"),
         }
     }
 }
@@ -346,6 +357,17 @@ fn settings(number: u32, queues: QueuesConfig) -> Vec<Setting> {
 }
 
 impl Planned {
+    fn of(port: &PortConfig, number: u32) -> Planned {
+        let (given_name, attachment) = (Some(port.name.clone()), port.attachment.clone());
+        Planned {
+            spec: Spec { given_name, number: Some(number), attachment },
+            number,
+            rate: port.rx_rate,
+            vlan: port.vlan.clone(),
+            places: port.places.clone(),
+        }
+    }
+
     fn is_named(&self, name: &str) -> bool {
         self.spec.name() == name
     }

@@ -7,8 +7,9 @@
 //! - A change that fails has all that were made before it undone.
 //! - With a time to confirm, all is undone unless somebody confirms in time: an operator who has cut himself off gets
 //!   his connection back.
-//! - Ports and bridges that the file does not have go, whoever added them. Entries stay: those of files are put in place at
-//!   the start, others are their controllers'. A file of entries, or a program, that has changed since is told.
+//! - Ports and bridges that the file does not have go, whoever added them. Entries stay that the file does not have itself: those
+//!   of files are put in place at the start, others are their controllers'. A file of entries, or a program, that has changed
+//!   since is told. Entries in the file itself come and go with their lines ([`entries`](crate::program::entries)).
 //! - A port without a number in the file keeps the one that it has.
 //!
 //! One configuration is applied at a time. Checked by: the tests below; `lab/reload`.
@@ -20,6 +21,7 @@ use crate::controllers;
 use crate::failure::Failure;
 use crate::logging::now;
 use crate::ports::Ports;
+use crate::program::entries::Entries;
 use crate::sync::lock;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -365,8 +367,18 @@ fn restarts(changes: &[Change]) -> Vec<String> {
 /// Changes as lines of a diff, without values: these may be keys.
 fn lines(changes: &[Change], has: &Setup) -> Vec<String> {
     let line = |change: &Change| {
-        Some(match change {
-            Change::Restart(_) => return None,
+        vec![match change {
+            Change::Restart(_) => return Vec::new(),
+            Change::SetEntries { bridge, entries } => {
+                let none = Entries::default();
+                let had = has.bridge(bridge).map_or(&none, |had| &had.entries);
+                let say = |sign: &'static str, all: Vec<(&'static str, String)>| {
+                    all.into_iter()
+                        .map(move |(kind, line)| format!("{sign} {kind} of {bridge}: {line}"))
+                };
+                let goes = say("-", had.beyond(entries));
+                return goes.chain(say("+", entries.beyond(had))).collect();
+            }
             Change::RemovePort { bridge, port } => format!("- port {port} of {bridge}"),
             Change::AddPort { bridge, port } => format!("+ port {} of {bridge}", port.name),
             Change::RemoveBridge(bridge) => format!("- bridge {bridge}"),
@@ -390,9 +402,9 @@ fn lines(changes: &[Change], has: &Setup) -> Vec<String> {
                 let words = [(parts.number, "number"), (parts.vlan, "VLANs")];
                 format!("~ port {} of {bridge}: {}", port.name, named(&words))
             }
-        })
+        }]
     };
-    changes.iter().filter_map(line).collect()
+    changes.iter().flat_map(line).collect()
 }
 
 fn named(words: &[(bool, &str)]) -> String {
@@ -426,12 +438,13 @@ mod tests {
         let setup = Setup::read(options.clone()).unwrap();
         let config = Config::new(options.clone()).unwrap();
         let bridges = bridges(1, EngineKind::default());
-        for BridgeSetup { bridge, ports } in setup.bridges.clone() {
+        for BridgeSetup { bridge, ports, entries } in setup.bridges.clone() {
             let own = bridge.name.clone();
             bridges.add(bridge).unwrap();
             for port in ports {
                 bridges.add_port(&own, port).unwrap();
             }
+            bridges.set_entries(&own, &entries, true).unwrap();
         }
         let reload = Arc::new(Reload::new(options, &config, &setup, bridges));
         Bed { reload, file, _folder: folder, _far: far.into() }
@@ -546,6 +559,69 @@ mod tests {
         assert!(busy.starts_with("configuration 2 waits for confirmation"), "{busy}");
         assert_eq!(bed.reload.confirm().unwrap().outcome, "confirmed");
         assert_eq!((applied.number, ports(&bed).len()), (2, 1));
+        bed.reload.bridges.stop();
+    }
+
+    /// Cookies and what they do, of one bridge.
+    fn entries(bed: &Bed) -> Vec<String> {
+        let bridge = bed.reload.bridges.bridge("br0").unwrap();
+        let openflow = bridge.openflow().unwrap();
+        let agent = openflow.agent();
+        let flows = agent.flows().iter(0);
+        let mut all: Vec<String> =
+            flows.map(|(_, flow)| format!("{:#x} {:?}", flow.cookie, flow.instructions)).collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn entries_of_the_file_itself_are_planned_by_line_and_taken_back() {
+        let name = "reload-entries";
+        let with = |lines: &str| format!("{TWO}flow = [{lines}]\n");
+        let bed = started(name, &with("\"cookie=1,priority=1,actions=output:p2\""));
+        let others = "cookie=9,priority=9,actions=drop";
+        crate::bridges::bed::flow(&bed.reload.bridges, "br0", others);
+        let before = entries(&bed);
+        assert_eq!(before.len(), 2, "{before:?}");
+        assert!(bed.reload.plan(None).unwrap().changes.is_empty());
+        // One goes, one comes, and one takes the place of a controller's.
+        let lines =
+            "\"cookie=2,priority=2,actions=output:p1\", \"cookie=3,priority=9,actions=output:1\"";
+        write(&bed.file, name, &with(lines));
+        let plan = bed.reload.plan(None).unwrap();
+        let expected = [
+            "- flow of br0: cookie=1,priority=1,actions=output:p2",
+            "+ flow of br0: cookie=2,priority=2,actions=output:p1",
+            "+ flow of br0: cookie=3,priority=9,actions=output:1",
+        ];
+        assert_eq!(
+            (&plan.changes[..], entries(&bed)),
+            (&expected.map(str::to_owned)[..], before.clone())
+        );
+        let applied = bed.reload.apply(None, Some(Duration::from_secs(3))).unwrap();
+        assert_eq!(applied.changes, expected);
+        let now = entries(&bed);
+        assert!(
+            now.len() == 2 && now[0].starts_with("0x2 ") && now[1].starts_with("0x3 "),
+            "{now:?}"
+        );
+        until("it is taken back", || {
+            bed.reload.history()[0].outcome == "not confirmed: rolled back"
+        });
+        assert_eq!(entries(&bed), before, "and so is what a controller had");
+        // A line that is refused has all others undone.
+        write(&bed.file, name, &with("\"cookie=4,actions=output:1\", \"actions=group:77\""));
+        let why = bed.reload.apply(None, None).unwrap_err();
+        assert!(why.contains("flow \"actions=group:77\": "), "{why}");
+        assert_eq!(entries(&bed), before);
+        write(&bed.file, name, &with("\"actions=outptu:1\""));
+        assert!(bed.reload.plan(None).unwrap_err().contains("outptu"));
+        // What is confirmed stays, and is what the next one is compared with.
+        write(&bed.file, name, TWO);
+        bed.reload.apply(None, Some(Duration::from_secs(60))).unwrap();
+        bed.reload.confirm().unwrap();
+        assert_eq!(entries(&bed).len(), 1);
+        assert!(bed.reload.plan(None).unwrap().changes.is_empty());
         bed.reload.bridges.stop();
     }
 

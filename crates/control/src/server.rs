@@ -1,7 +1,7 @@
 //! The server: a switch in the foreground, until a signal ends it ([`signals`](crate::signals)).
 
 use crate::bridges::{Bridges, Defaults};
-use crate::config::diff::{Setup, diff};
+use crate::config::diff::{Change, Setup, diff};
 use crate::config::{Config, MetricsAt, Options, OtlpAt, check_cpus};
 use crate::controller::{Begun, Controllers};
 use crate::dial::default_path;
@@ -19,6 +19,7 @@ use crate::replication::Replication;
 use crate::role::Role;
 use crate::signals::Signals;
 use crate::takeover::handover::Handover;
+use crate::takeover::others;
 use crate::takeover::running::{Paused, Running};
 use crate::verb::At;
 use crate::{confine, controllers, guard, logging, metrics, page, room, start, supervisor, verbs};
@@ -89,7 +90,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
             .map_err(|e| Failure::Bad(format!("--log-changes {}: {e}", path.display())))?;
     }
     let wake = signals.waker().map_err(Failure::bad)?;
-    let handover = Arc::new(Handover::new(wake, ports.clone()));
+    let handover = Arc::new(Handover::new(wake));
     let reload = Arc::new(Reload::new(options, &config, &setup, bridges.clone()));
     let starting = Starting {
         reload: &reload,
@@ -279,7 +280,7 @@ impl Starting<'_> {
             self.switch.set_receiving(false);
         }
         let described = self.ports.add(self.switch, OpenedPorts::default())?;
-        let controllers = self.controlled(begun)?;
+        let controllers = self.controlled(begun, || Ok(()))?;
         if waits {
             self.switch.set_receiving(true);
         }
@@ -304,9 +305,10 @@ impl Starting<'_> {
         let mut opened = OpenedPorts::default();
         self.ports.open(Opening::Early, &mut opened)?;
         let mut running = Running::begin(path)?;
-        match self.taken(path, &mut running, opened, begun) {
+        let mut switches = vec![self.switch.clone()];
+        match self.taken(path, &mut running, opened, begun, &mut switches) {
             Ok((mut ready, paused)) => {
-                self.switch.set_receiving(true);
+                switches.iter().for_each(|switch| switch.set_receiving(true));
                 paused.over();
                 running.ended();
                 // Nobody can go back any more: what fails now is told, and the switch runs. The other one
@@ -319,10 +321,11 @@ impl Starting<'_> {
             }
             Err(failure) => {
                 // What the running one takes back must be free before it learns that we have gone.
-                let numbers: Vec<u32> =
-                    self.switch.ports().iter().map(|port| port.number).collect();
-                if let Err(error) = self.switch.remove_ports(&numbers) {
-                    tracing::warn!(%error, "ports are not closed");
+                for switch in &switches {
+                    let numbers: Vec<u32> = switch.ports().iter().map(|port| port.number).collect();
+                    if let Err(error) = switch.remove_ports(&numbers) {
+                        tracing::warn!(%error, "ports are not closed");
+                    }
                 }
                 drop(running);
                 Err(failure)
@@ -337,37 +340,62 @@ impl Starting<'_> {
         running: &mut Running<UnixStream>,
         mut opened: OpenedPorts,
         mut begun: Box<dyn Begun + '_>,
+        switches: &mut Vec<Switch>,
     ) -> Result<(Ready, Paused), Failure> {
         let switch = self.switch;
+        running.add_services(switch)?;
         // From here on controllers wait to be accepted.
         begun.take(running)?;
+        let others = others::take(self.setup, self.bridges, running, switches)?;
         let doors = self.opened(self.doors.open(Some(path)))?;
         switch.sync();
-        running.connections(switch)?;
-        let paused = running.stop(switch)?;
+        running.of_bridge(None);
+        // A P4 program tracks none.
+        let tracks = switch.services().connections().map(|_| switch);
+        if let Some(switch) = tracks {
+            running.connections(switch)?;
+        }
+        others.iter().try_for_each(|other| other.connections(running))?;
+        running.of_bridge(None);
+        let paused = running.stop(tracks)?;
         running.services(switch)?;
+        begun.take_last(running)?;
         let sockets = opened.receive_by(self.ports, running.sockets()?);
         tracing::debug!(sockets, "received by from here on");
         let described = self.ports.add(switch, opened)?;
-        let controllers = self.controlled(begun)?;
+        let join = || others.into_iter().try_for_each(|other| other.join(running, self.bridges));
+        let controllers = self.controlled(begun, join)?;
         let server = doors.map(|opened| self.serve(opened)).transpose()?;
-        switch.sync();
+        for switch in &*switches {
+            switch.sync();
+        }
         running.finish()?;
         Ok((Ready { controllers, server, described }, paused))
     }
 
-    /// Those who program the switch go to work, which is the first bridge then; others follow.
-    fn controlled(&self, begun: Box<dyn Begun + '_>) -> Result<Controllers, Failure> {
+    /// Those who program the switch go to work, which is the first bridge then; others join, and the rest is made.
+    fn controlled(
+        &self,
+        begun: Box<dyn Begun + '_>,
+        join: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<Controllers, Failure> {
         let switches = self.bridges.switches();
         let first = begun.start(&switches)?;
         let controllers = controllers::join(self.config, self.switch, first, &switches)?;
         let first = self.config.bridge();
         let (switch, ports) = (self.switch.clone(), self.ports.configs());
         self.bridges.adopt(first, switch, controllers.clone(), ports).map_err(Failure::bad)?;
+        join()?;
         // Settings of the process are what it has begun with: bridges are left.
         let setup = Setup { bridges: self.bridges.setup(), process: self.setup.process.clone() };
         for change in diff(&setup, self.setup) {
-            self.bridges.apply(change).map_err(Failure::bad)?;
+            let done = match change {
+                Change::SetEntries { bridge, entries } => {
+                    self.bridges.set_entries(&bridge, &entries, true)
+                }
+                change => self.bridges.apply(change),
+            };
+            done.map_err(Failure::bad)?;
         }
         Ok(controllers)
     }

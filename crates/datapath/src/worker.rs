@@ -32,7 +32,7 @@ mod transmit;
 pub use self::control::{Command, Handle, Injection, Removed, Waker, WorkerHandle};
 pub use self::lane::LaneConfig;
 pub use self::load::Load;
-pub use self::receive::{POLL_INTERVAL_NS, RETRY_NS, Reception};
+pub use self::receive::{POLL_INTERVAL_NS, RETRY_NS, Receiving};
 
 use self::control::{Inbox, Order};
 use self::lane::Lane;

@@ -22,6 +22,6 @@ pub mod site;
 pub mod wire;
 
 pub use pages::{Asked, Page, Shown};
-pub use server::{Bind, Server, ServerError};
+pub use server::{Bind, Bound, Server, ServerError};
 pub use services::Services;
 pub use site::Site;

@@ -51,6 +51,22 @@ pub enum Bind {
     WhenFree,
 }
 
+/// An address at which clients may come, and wait until a server accepts them.
+pub struct Bound {
+    address: SocketAddr,
+    socket: TcpListener,
+}
+
+impl Bound {
+    /// Listens at an address. `what` names what for.
+    pub fn open(address: SocketAddr, what: &'static str) -> Result<Bound, ServerError> {
+        match listen(address) {
+            Ok(socket) => Ok(Bound { address, socket }),
+            Err(source) => Err(ServerError::Listen { what, address, source }),
+        }
+    }
+}
+
 /// A server that runs until it is dropped.
 pub struct Server {
     address: SocketAddr,
@@ -67,7 +83,6 @@ impl Server {
         tls: Option<Arc<ServerConfig>>,
         services: Services,
     ) -> Result<Server, ServerError> {
-        let started = |source| ServerError::Start { what, source };
         let socket = match listen(address) {
             Ok(socket) => Some(socket),
             Err(error) if bind == Bind::WhenFree && error.kind() == io::ErrorKind::AddrInUse => {
@@ -76,6 +91,28 @@ impl Server {
             }
             Err(source) => return Err(ServerError::Listen { what, address, source }),
         };
+        Server::serving(address, socket, what, tls, services)
+    }
+
+    /// The same, where clients wait to be accepted already.
+    pub fn start_bound(
+        bound: Bound,
+        what: &'static str,
+        tls: Option<Arc<ServerConfig>>,
+        services: Services,
+    ) -> Result<Server, ServerError> {
+        let Bound { address, socket } = bound;
+        Server::serving(address, Some(socket), what, tls, services)
+    }
+
+    fn serving(
+        address: SocketAddr,
+        socket: Option<TcpListener>,
+        what: &'static str,
+        tls: Option<Arc<ServerConfig>>,
+        services: Services,
+    ) -> Result<Server, ServerError> {
+        let started = |source| ServerError::Start { what, source };
         let address = match &socket {
             Some(socket) => socket.local_addr().map_err(started)?,
             None => address,

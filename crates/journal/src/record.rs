@@ -74,7 +74,8 @@ impl Record {
         self.items = 0;
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
+    /// As bytes, of which [`map_of`] makes what it says.
+    pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
@@ -137,6 +138,12 @@ pub(crate) fn apply(map: &mut Map, payload: &[u8]) -> bool {
 pub(crate) enum Kind {
     Snapshot = b's' as isize,
     Log = b'l' as isize,
+}
+
+/// What the bytes of a record make of nothing; none if they are no record.
+pub fn map_of(bytes: &[u8]) -> Option<Map> {
+    let mut map = Map::new();
+    apply(&mut map, bytes).then_some(map)
 }
 
 /// The first frame of a file.

@@ -224,8 +224,6 @@ fn a_p4_program_comes_back_with_its_entries() {
     let running = bed.start_p4(&["--entries", &entries, "--p4runtime", "127.0.0.1:0"]);
     let dump = bed.p4(&["do", "table_dump ports"]).unwrap();
     assert_eq!(bed.p4(&["do", "table_num_entries ports"]).unwrap(), "2", "{dump}");
-    let why = bed.p4(&["load", &bed.file("program.p4")]).unwrap_err();
-    assert!(why.contains("push the other one by P4Runtime"), "{why}");
     drop(running);
     // Another program has other entries; a switch of OpenFlow has none of them.
     let words = |more: &[&str]| {
@@ -245,4 +243,20 @@ fn a_p4_program_comes_back_with_its_entries() {
     assert!(code == Some(1) && told.contains("has the entries of another program"), "{told}");
     let (code, told) = words(&[]);
     assert!(code == Some(1) && told.contains("was written for a P4 program"), "{told}");
+    // A program that is loaded while the switch runs comes back in place of that of the start, with its files.
+    let running = bed.start_p4(&[]);
+    let (body, more) = FORWARD.split_at(FORWARD.find("control V").unwrap());
+    std::fs::write(bed.path("rest.p4"), more).unwrap();
+    let next = format!("{body}\nheader more_t {{ bit<8> z; }}\n#include \"rest.p4\"\n");
+    std::fs::write(bed.path("next.p4"), next).unwrap();
+    bed.p4(&["load", &bed.file("next.p4")]).unwrap();
+    bed.p4(&["do", "table_add ports go 9 => 4"]).unwrap();
+    let dump = |bed: &Bed| bed.p4(&["do", "table_dump ports"]).unwrap();
+    let before = dump(&bed);
+    drop(running);
+    std::fs::remove_file(bed.path("rest.p4")).unwrap();
+    let running = bed.start_p4(&[]);
+    assert_eq!(bed.p4(&["do", "table_num_entries ports"]).unwrap(), "3", "{before}");
+    assert!(running.said.contains("the program of the file is not used"), "{}", running.said);
+    drop(running);
 }

@@ -164,6 +164,35 @@ fn what_is_saved_starts_the_same_switch_again() {
 }
 
 #[test]
+fn entries_of_other_bridges_are_lines_of_the_configuration() {
+    let bed = Bed::new();
+    let ctl = bed.file("ctl");
+    let configuration = bed.write(
+        "switch.toml",
+        "flow = [\"cookie=1,actions=drop\"]\n[[bridge]]\nname = \"br1\"\nport = [\"c:3=memory:save-other\"]\n\
+         meter = [\"meter=4,pktps,bands=type=drop,rate=10\"]\n\
+         flow = [\"cookie=2,table=3,priority=7,in_port=c,actions=meter:4,output:9\"]\n",
+    );
+    let running = start(&[&configuration, "--engine", "interp", "--ctl", &ctl]);
+    let entries = |bridge: &str| bed.done(&["flows", "--bridge", bridge])["flows"].clone();
+    let of = |flow: &serde_json::Value| {
+        format!("{} {} {}", flow["cookie"], flow["match"], flow["actions"])
+    };
+    let all = || {
+        ["br0", "br1"]
+            .map(|bridge| entries(bridge).as_array().unwrap().iter().map(of).collect::<Vec<_>>())
+    };
+    let before = all();
+    assert!(before[0].len() == 1 && before[1].len() == 1, "{before:?}");
+    let folder = bed.file("saved");
+    bed.done(&["save", &folder]);
+    drop(running);
+    let running = start(&[&format!("{folder}/millrace.toml")]);
+    assert_eq!(all(), before);
+    drop(running);
+}
+
+#[test]
 fn what_files_cannot_say_is_refused() {
     let bed = Bed::new();
     let ctl = bed.file("ctl");

@@ -189,8 +189,8 @@ fn a_reload_applies_the_configuration_where_the_binary_is_the_same() {
 }
 
 #[test]
-fn a_switch_of_several_bridges_or_of_p4_says_that_it_cannot() {
+fn a_bridge_that_the_configuration_does_not_have_is_not_lost() {
     let bed = Bed::start(&[]);
     assert!(bed.ask(&["bridge", "add", "other"]).status.success());
-    bed.refused(&[], "several bridges");
+    bed.refused(&[], "has a bridge \"other\", and the configuration has none");
 }

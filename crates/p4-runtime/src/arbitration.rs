@@ -46,6 +46,8 @@ struct RoleState {
     primary: Option<StreamId>,
     /// As its last primary has said.
     config: Option<Config>,
+    /// The same as it was sent.
+    sent: Option<prost_types::Any>,
 }
 
 /// All streams and roles.
@@ -142,6 +144,7 @@ impl Arbitration {
             state.highest = election;
             state.primary = Some(stream);
             state.config = config;
+            state.sent = role.and_then(|r| r.config.clone());
         } else if state.primary == Some(stream) {
             state.primary = None;
         }
@@ -150,6 +153,33 @@ impl Arbitration {
             true => self.everyone(&name),
             false => self.notice(stream).into_iter().collect(),
         })
+    }
+
+    /// Of each role its name, its highest election id and its config, for a process that goes on with them.
+    pub fn roles(&self) -> Vec<v1::MasterArbitrationUpdate> {
+        let role = |(name, state): (&String, &RoleState)| v1::MasterArbitrationUpdate {
+            role: Some(v1::Role {
+                name: name.clone(),
+                config: state.sent.clone(),
+                ..v1::Role::default()
+            }),
+            election_id: state.highest.map(told),
+            ..v1::MasterArbitrationUpdate::default()
+        };
+        self.roles.iter().map(role).collect()
+    }
+
+    /// A role is known from before: whoever is to be its primary needs an id as high.
+    pub fn remember(&mut self, known: &v1::MasterArbitrationUpdate) -> Result<(), Fault> {
+        let Some(role) = &known.role else { return Ok(()) };
+        let state = RoleState {
+            highest: election(known.election_id.as_ref()),
+            primary: None,
+            config: Config::read(role.config.as_ref())?,
+            sent: role.config.clone(),
+        };
+        self.roles.insert(role.name.clone(), state);
+        Ok(())
     }
 
     /// A stream has gone. What is to be told.
@@ -288,6 +318,19 @@ mod tests {
         let told = a.update(1, &said(Some(9), "")).unwrap();
         assert_eq!(says(&told), [(1, 0, Some(9)), (2, 6, Some(9))]);
         assert_eq!(a.check("", Some(9)), Ok(()));
+    }
+
+    #[test]
+    fn roles_are_remembered_elsewhere_with_their_ids() {
+        let mut a = Arbitration::default();
+        a.update(1, &said(Some(5), "")).unwrap();
+        a.update(2, &said(Some(1 << 70), "a")).unwrap();
+        let mut b = Arbitration::default();
+        a.roles().iter().for_each(|role| b.remember(role).unwrap());
+        assert!(b.check("", Some(5)).is_err(), "nobody is primary");
+        assert_eq!(says(&b.update(7, &said(Some(4), "")).unwrap()), [(7, 5, Some(5))]);
+        assert_eq!(says(&b.update(8, &said(Some(1 << 70), "a")).unwrap()), [(8, 0, Some(1 << 70))]);
+        assert_eq!(b.roles(), a.roles());
     }
 
     #[test]

@@ -5,13 +5,14 @@
 //! that it is primary finds them in force.
 
 mod kept;
+mod moved;
 
 use crate::arbitration::{Arbitration, Notice, StreamId, election, role_name};
 use crate::code::{Code, Fault, batch, fault};
 use crate::config::{self, Built};
 use crate::digests::Lists;
 use crate::entity::{self, DigestConfig, Reading, Writing, plain};
-use crate::host::{Done, Host};
+use crate::host::{Done, Host, Loaded};
 use crate::packet::Headers;
 use crate::proto::{info, v1};
 use crate::reference::{self, Index, References};
@@ -158,6 +159,45 @@ impl Device {
         drop(program);
         self.flush();
         done
+    }
+
+    /// Puts a program in place of the one that runs, beside clients: `millrace p4 load`. Clients go on with the P4Info that they
+    /// pushed if it fits; else the pipeline is the program's own.
+    pub fn load(
+        &self,
+        (lowered, compile_ms): (Lowered, f64),
+        (info, text): (&[u8], Vec<u8>),
+    ) -> Result<Loaded, String> {
+        let mut program = lock(&self.program);
+        let mut host = lock(&self.host);
+        let before = program.committed.as_ref();
+        let strings = before.map(|c| c.schema.strings.clone()).unwrap_or_default();
+        let pushed = before.filter(|c| !c.started).map(|c| c.config.clone());
+        let own = info::P4Info::decode(info).map_err(|e| format!("the program's P4Info: {e}"))?;
+        let own = v1::ForwardingPipelineConfig { p4info: Some(own), ..Default::default() };
+        let bind = |config: v1::ForwardingPipelineConfig| {
+            let info = config.p4info.as_ref()?;
+            let schema = Schema::bind_after(info, &lowered.names, &lowered.program, &strings);
+            let schema = schema.ok()?;
+            let refs = reference::bind(info, &schema).ok()?;
+            Some((config, (schema, refs)))
+        };
+        let bound = pushed.and_then(bind).or_else(|| bind(own));
+        if bound.is_none() && program.kept.is_some() {
+            return Err("--persist cannot keep this program's entries: its P4Info does not fit it"
+                .to_owned());
+        }
+        let loaded = host.load((lowered, compile_ms))?;
+        if let Some((mut config, (schema, refs))) = bound {
+            config.p4_device_config = text;
+            program.digests.retain(|id, _| schema.digests.contains_key(id));
+            self.commit(&mut program, config, (schema, refs), host.generation());
+        }
+        Self::keep_all(&mut program, &mut host);
+        drop(host);
+        drop(program);
+        self.flush();
+        Ok(loaded)
     }
 
     fn guarded(program: &mut Program, host: &mut Host, text: &str) -> Done {

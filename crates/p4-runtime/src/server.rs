@@ -10,6 +10,7 @@ use crate::device::Device;
 use crate::proto::v1;
 use crate::proto::v1::p4_runtime_server::P4Runtime;
 use crate::streams::Told;
+pub use grpc::Bound;
 use grpc::{Bind, Services};
 use rustls::ServerConfig;
 use std::io;
@@ -28,6 +29,8 @@ use write::Front;
 pub const REQUEST_BYTES_MAX: usize = 64 << 20;
 /// Entities in one message of a read.
 const ENTITIES: usize = 1024;
+/// In messages.
+const WHAT: &str = "P4Runtime";
 /// The switch is looked at so often.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -59,8 +62,29 @@ impl Server {
         device: Arc<Device>,
         beside: Services,
     ) -> Result<Server, ServerError> {
-        let service = Front::new(device.clone());
-        let grpc = grpc::Server::start(address, "P4Runtime", Bind::Now, tls, beside.with(service))?;
+        let services = beside.with(Front::new(device.clone()));
+        let grpc = grpc::Server::start(address, WHAT, Bind::Now, tls, services)?;
+        Server::of(grpc, device)
+    }
+
+    /// Listens at an address: clients wait until [`start_bound`](Self::start_bound).
+    pub fn bind(address: SocketAddr) -> Result<Bound, ServerError> {
+        Ok(Bound::open(address, WHAT)?)
+    }
+
+    /// As [`start`](Self::start), where clients may wait already.
+    pub fn start_bound(
+        bound: Bound,
+        tls: Option<Arc<ServerConfig>>,
+        device: Arc<Device>,
+        beside: Services,
+    ) -> Result<Server, ServerError> {
+        let services = beside.with(Front::new(device.clone()));
+        let grpc = grpc::Server::start_bound(bound, WHAT, tls, services)?;
+        Server::of(grpc, device)
+    }
+
+    fn of(grpc: grpc::Server, device: Arc<Device>) -> Result<Server, ServerError> {
         let ended = Arc::new(AtomicBool::new(false));
         let (told, over) = (device.clone(), ended.clone());
         let messages = move || {

@@ -113,6 +113,11 @@ pub fn unpack(json: &str) -> Result<Packed, Refused> {
 }
 
 impl Packed {
+    /// It is its own file and nothing else: no other files, no macros.
+    pub fn is_alone(&self) -> bool {
+        self.files.len() == 1 && self.define.is_empty()
+    }
+
     /// As JSON; the key that tells what it is comes first.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("paths and texts are JSON")

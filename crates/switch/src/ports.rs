@@ -12,7 +12,7 @@ use crate::switch::Switch;
 use datapath::policer::{Policer, Policing};
 use datapath::ports::{PortCounters, PortShared};
 use datapath::queues::{PortRef, Queues, QueuesConfig, Setting};
-use datapath::worker::{Command, Reception};
+use datapath::worker::{Command, Receiving};
 use port::link::LinkRequest;
 use port::{Port, RxQueue, TxQueue};
 use std::collections::BTreeMap;
@@ -138,14 +138,14 @@ impl Switch {
     /// this returns.
     pub fn set_receiving(&self, receives: bool) {
         self.inner.receives.store(receives, Ordering::Relaxed);
-        self.tell_reception();
+        self.tell_receiving();
     }
 
     /// It is a standby: what comes in is dropped, under [`DropReason::Standby`](ir::DropReason::Standby); or none any more.
     /// Obeyed when this returns.
     pub fn set_standby(&self, standby: bool) {
         self.inner.standby.store(standby, Ordering::Relaxed);
-        self.tell_reception();
+        self.tell_receiving();
     }
 
     /// The same of a bridge that may have come meanwhile: nothing is done where nothing changes.
@@ -155,15 +155,35 @@ impl Switch {
         }
     }
 
-    fn tell_reception(&self) {
+    fn tell_receiving(&self) {
         let receives = self.inner.receives.load(Ordering::Relaxed);
-        let reception = match (receives, self.inner.standby.load(Ordering::Relaxed)) {
-            (false, _) => Reception::Waits,
-            (true, true) => Reception::Standby,
-            (true, false) => Reception::Open,
-        };
+        self.receive(match (receives, self.inner.standby.load(Ordering::Relaxed)) {
+            (false, _) => Receiving::Nothing,
+            (true, true) => Receiving::Standby,
+            (true, false) => Receiving::All,
+        });
+    }
+
+    /// Nothing new comes in, and what switches of the same workers have sent each other goes on: so that switches can stop
+    /// together without a frame left between them. Obeyed when this returns.
+    pub fn receive_inside(&self) {
+        self.receive(Receiving::Inside);
+    }
+
+    /// Frames wait that another switch of the same workers has sent.
+    pub fn waits_inside(&self) -> bool {
+        let (to, told) = crossbeam_channel::unbounded();
         for worker in &self.inner.workers {
-            worker.send(Command::Receive(reception));
+            worker.send(Command::Waits(to.clone()));
+        }
+        drop(to);
+        self.inner.settle_workers();
+        told.try_iter().any(|waits| waits)
+    }
+
+    fn receive(&self, what: Receiving) {
+        for worker in &self.inner.workers {
+            worker.send(Command::Receive(what));
         }
         self.inner.settle_workers();
     }

@@ -9,11 +9,13 @@ use crate::controller::Controllers;
 use crate::controllers::openflow::OpenFlow;
 use crate::persist::kept::{Kept, Opened, Owner};
 use crate::persist::place::Place;
+use crate::program::entries::{Entries, Inline};
 use crate::program::tables;
 use crate::sync::lock;
 use crate::tunnels::follow::follow_options;
 use crate::{guard, room};
-use of_pipeline::AgentError;
+use of_pipeline::{Agent, AgentError};
+use openflow::PortNo;
 use std::sync::{Arc, Mutex};
 use switch::{Switch, Workers};
 
@@ -27,6 +29,8 @@ pub struct Bridge {
     pub(super) config: Mutex<BridgeConfig>,
     /// As they were asked for, by number; each is one of the switch's.
     pub(super) ports: Mutex<Vec<PortConfig>>,
+    /// The entries that the configuration has itself.
+    inline: Mutex<Inline>,
 }
 
 impl Bridge {
@@ -37,19 +41,9 @@ impl Bridge {
         config: BridgeConfig,
     ) -> Result<Bridge, Error> {
         let bridge = || config.name.clone();
-        let (switch_config, services) = tables::parts(tables::Parts {
-            workers: workers.len(),
-            cpus: Vec::new(),
-            punt_rate: defaults.punt_rate,
-            engine: defaults.engine.clone(),
-            validate: defaults.validate,
-            tracking: defaults.tracking,
-        });
-        let switch = Switch::start_on(workers, switch_config, services)
-            .map_err(|error| Error::Start { bridge: bridge(), error })?;
-        let flows_max = defaults.flows_max.unwrap_or_else(room::flows);
+        let switch = new_switch(workers, defaults, &config.name)?;
         let id = config.datapath_id.unwrap_or_else(|| id_of_name(&config.name));
-        let agent = tables::agent_of(&switch, id, &[], flows_max);
+        let agent = new_agent(&switch, id, defaults);
         let openflow = agent
             .map_err(|error: AgentError| Error::Agent { bridge: bridge(), error })
             .and_then(|agent| {
@@ -95,7 +89,8 @@ impl Bridge {
         let name = config.name.clone();
         let (config, ports) = (Mutex::new(config), Mutex::new(ports));
         let (bonds, bfd) = (Bonds::default(), Sessions::default());
-        Bridge { name, switch, controllers, bonds, bfd, config, ports }
+        let inline = Mutex::default();
+        Bridge { name, switch, controllers, bonds, bfd, config, ports, inline }
     }
 
     /// Its name.
@@ -126,6 +121,35 @@ impl Bridge {
     /// Its configuration.
     pub fn config(&self) -> BridgeConfig {
         lock(&self.config).clone()
+    }
+
+    /// The entries that the configuration has itself.
+    pub(crate) fn entries(&self) -> Entries {
+        lock(&self.inline).entries().clone()
+    }
+
+    /// Makes them these. `missing`: what is there under a line's key stays.
+    pub(super) fn set_entries(&self, to: &Entries, missing: bool) -> Result<(), Error> {
+        let bridge = || self.name.clone();
+        if to.is_empty() && self.entries().is_empty() {
+            return Ok(());
+        }
+        let openflow = self.openflow().ok_or_else(|| Error::NotOpenFlow { bridge: bridge() })?;
+        let ports = self.port_configs();
+        let named = |name: &str| {
+            let port = ports.iter().find(|port| port.name == name)?;
+            port.number.map(PortNo)
+        };
+        let mut inline = lock(&self.inline);
+        let done = inline.set(&mut openflow.agent(), &named, to, missing);
+        done.map_err(|why| Error::Entries { bridge: bridge(), why })?;
+        self.switch.sync();
+        Ok(())
+    }
+
+    /// Its ports as they were asked for, with their numbers.
+    pub(crate) fn port_configs(&self) -> Vec<PortConfig> {
+        lock(&self.ports).clone()
     }
 
     pub(super) fn reconfigure(&self, config: BridgeConfig) -> Result<(), Error> {
@@ -177,6 +201,34 @@ impl Bridge {
         self.switch.stop();
         removed.map_err(|error| Error::Switch { port: String::new(), error })
     }
+}
+
+/// A switch of OpenFlow's tables.
+pub(super) fn new_switch(
+    workers: &Workers,
+    defaults: &Defaults,
+    bridge: &str,
+) -> Result<Switch, Error> {
+    let (config, services) = tables::parts(tables::Parts {
+        workers: workers.len(),
+        cpus: Vec::new(),
+        punt_rate: defaults.punt_rate,
+        engine: defaults.engine.clone(),
+        validate: defaults.validate,
+        tracking: defaults.tracking,
+    });
+    Switch::start_on(workers, config, services)
+        .map_err(|error| Error::Start { bridge: bridge.to_owned(), error })
+}
+
+/// Its agent, without entries.
+pub(super) fn new_agent(
+    switch: &Switch,
+    datapath_id: u64,
+    defaults: &Defaults,
+) -> Result<Agent, AgentError> {
+    let flows_max = defaults.flows_max.unwrap_or_else(room::flows);
+    tables::agent_of(switch, datapath_id, &[], flows_max)
 }
 
 /// What was programmed before is put back, and what is programmed from now on is kept.

@@ -33,6 +33,14 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// An entry of the configuration cannot be read, or is refused.
+    #[error("bridge {bridge:?}: {why}")]
+    Entries {
+        /// Its name.
+        bridge: String,
+        /// Which, and why.
+        why: String,
+    },
     /// A bridge keeps its name.
     #[error("bridge {bridge:?} cannot be given another name: remove it, and add one")]
     Renamed {

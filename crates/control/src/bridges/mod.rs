@@ -46,10 +46,12 @@ pub use status::{BridgeStatus, ControllerState, PortState};
 use crate::config::diff::{BridgeSetup, Change};
 use crate::controller::{Controllers, Switches};
 use crate::group::Group;
+use crate::program::entries::Entries;
 use crate::sync::lock;
 use crate::tunnels;
 use datapath::policer::Policing;
 use datapath::queues::QueuesConfig;
+use of_pipeline::{Agent, AgentError};
 use port::kind::Environment;
 use port::link::LinkRequest;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -125,6 +127,16 @@ impl Bridges {
         }
         lock(&self.0.all).push(Arc::new(bridge));
         Ok(())
+    }
+
+    /// A switch of OpenFlow's tables on these workers, for a bridge of this name that is to be [adopted](Self::adopt).
+    pub(crate) fn new_switch(&self, bridge: &str) -> Result<Switch, Error> {
+        bridge::new_switch(&self.0.workers, &self.0.defaults, bridge)
+    }
+
+    /// Its agent, without entries.
+    pub(crate) fn new_agent(&self, switch: &Switch, datapath_id: u64) -> Result<Agent, AgentError> {
+        bridge::new_agent(switch, datapath_id, &self.0.defaults)
     }
 
     /// Takes a switch that runs on these workers in as a bridge, with what programs it and the ports that it has.
@@ -317,6 +329,7 @@ impl Bridges {
         let of = |bridge: &Arc<Bridge>| BridgeSetup {
             bridge: bridge.config(),
             ports: lock(&bridge.ports).clone(),
+            entries: bridge.entries(),
         };
         self.all().iter().map(of).collect()
     }
@@ -334,7 +347,19 @@ impl Bridges {
                 let _changing = self.changing();
                 self.bridge(&bridge)?.change_port(port)
             }
+            Change::SetEntries { bridge, entries } => self.set_entries(&bridge, &entries, false),
         }
+    }
+
+    /// Makes the entries of a bridge's configuration these. `missing`: at a start, what is there under a line's key stays.
+    pub(crate) fn set_entries(
+        &self,
+        bridge: &str,
+        entries: &Entries,
+        missing: bool,
+    ) -> Result<(), Error> {
+        let _changing = self.changing();
+        self.bridge(bridge)?.set_entries(entries, missing)
     }
 
     /// Lets go of all controllers, and stops all switches and the workers.

@@ -49,6 +49,43 @@ fn packets_pass_through_two_bridges_and_their_patch_ports_by_either_engine() {
     }
 }
 
+/// As where a process hands over: nothing new comes in, and what is on its way between bridges still leaves.
+#[test]
+fn bridges_that_stop_together_leave_no_frame_between_them() {
+    let bridges = bridges(1, EngineKind::default());
+    let mut far = Vec::new();
+    for (bridge, own, peer) in [("br0", "to1", "to0"), ("br1", "to0", "to1")] {
+        bridges.add(BridgeConfig::named(bridge)).unwrap();
+        far.push(memory(&bridges, bridge, &format!("between-{bridge}")));
+        patch(&bridges, bridge, own, peer);
+        flow(&bridges, bridge, "in_port=1,actions=output:2");
+        flow(&bridges, bridge, "in_port=2,actions=output:1");
+    }
+    until("the patch ports are up", || {
+        live(&bridges, "br0", "to1") && live(&bridges, "br1", "to0")
+    });
+    let switches = ["br0", "br1"].map(|name| bridges.bridge(name).unwrap().switch().clone());
+    switches[1].set_receiving(false);
+    for n in 0..200 {
+        assert!(far[0].inject_bytes(&frame(1, 0, n)));
+    }
+    until("frames wait at the cable", || switches[1].waits_inside());
+    let sent = || bridges.bridge("br0").unwrap().port("to1").unwrap().counters.tx_packets;
+    until("all are sent", || sent() == 200);
+    assert!(far[1].take().is_none(), "the second bridge receives nothing");
+    switches.iter().for_each(Switch::receive_inside);
+    for n in 0..200 {
+        assert_eq!(number(far[1].take_within(LONG).expect("it leaves").data()), n);
+    }
+    until("none waits", || !switches.iter().any(Switch::waits_inside));
+    // What comes now waits at the port.
+    assert!(far[0].inject_bytes(&frame(1, 0, 300)));
+    assert!(far[1].take_within(Duration::from_millis(100)).is_none());
+    switches.iter().for_each(|switch| switch.set_receiving(true));
+    assert_eq!(number(far[1].take_within(LONG).expect("it was not lost").data()), 300);
+    bridges.stop();
+}
+
 #[test]
 fn what_was_behind_a_port_that_goes_is_forgotten_by_all_bridges() {
     let bridges = bridges(1, EngineKind::default());
@@ -311,6 +348,7 @@ fn a_configuration_is_applied_by_what_differs() {
             .iter()
             .map(|text| PortConfig::of_spec(&crate::port_kinds::parse(text).unwrap()))
             .collect(),
+        entries: crate::program::entries::Entries::default(),
     };
     for wanted in [
         vec![bridge("br0", 2, &["a:1=patch:b", "b:2=patch:a", "c=patch:x"])],
@@ -328,7 +366,7 @@ fn a_configuration_is_applied_by_what_differs() {
             bridges.apply(change).unwrap();
         }
         assert_eq!(diff(&setup(bridges.setup()), &wanted), []);
-        for BridgeSetup { bridge, ports } in &wanted.bridges {
+        for BridgeSetup { bridge, ports, .. } in &wanted.bridges {
             let has = bridges.bridge(&bridge.name).unwrap().ports();
             assert_eq!(has.len(), ports.len());
             for port in ports {

@@ -13,6 +13,7 @@
 
 use crate::bridges::config::{BridgeConfig, PortConfig, check_name, check_port_name};
 use crate::bridges::error::Error;
+use crate::program::entries::Entries;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use switch::ports::{NUMBER_LOCAL, NUMBER_MAX};
@@ -33,6 +34,8 @@ pub struct BridgeSetup {
     pub bridge: BridgeConfig,
     /// Its ports, in the order in which they are made.
     pub ports: Vec<PortConfig>,
+    /// The entries that the configuration has itself.
+    pub entries: Entries,
 }
 
 /// One change.
@@ -66,6 +69,13 @@ pub enum Change {
         bridge: String,
         /// What it is.
         port: PortConfig,
+    },
+    /// The entries of the configuration are others: behind all ports, as they may name them.
+    SetEntries {
+        /// Their bridge.
+        bridge: String,
+        /// All of them.
+        entries: Entries,
     },
 }
 
@@ -152,8 +162,9 @@ impl Setup {
     /// All of it can be, as far as that can be known without opening anything.
     pub fn check(&self) -> Result<(), Error> {
         let (mut bridges, mut ports) = (BTreeSet::new(), BTreeMap::new());
-        for (at, BridgeSetup { bridge, ports: own }) in self.bridges.iter().enumerate() {
+        for (at, BridgeSetup { bridge, ports: own, entries }) in self.bridges.iter().enumerate() {
             check_name(&bridge.name)?;
+            entries.check().map_err(|why| Error::Entries { bridge: bridge.name.clone(), why })?;
             if !bridges.insert(&bridge.name) {
                 return Err(Error::BridgeExists { bridge: bridge.name.clone() });
             }
@@ -195,6 +206,16 @@ pub fn diff(from: &Setup, to: &Setup) -> Vec<Change> {
     let mut changes: Vec<Change> = restart.map(Change::Restart).collect();
     let stays = |had: &BridgeSetup| to.bridge(&had.bridge.name);
     let (mut bridges, mut ports) = (Vec::new(), Vec::new());
+    let none = Entries::default();
+    let entries = to.bridges.iter().filter(|wanted| {
+        let had = from.bridge(&wanted.bridge.name).map_or(&none, |had| &had.entries);
+        *had != wanted.entries
+    });
+    let set = |wanted: &BridgeSetup| Change::SetEntries {
+        bridge: wanted.bridge.name.clone(),
+        entries: wanted.entries.clone(),
+    };
+    let entries: Vec<Change> = entries.map(set).collect();
     for had in &from.bridges {
         if let Some(wanted) = stays(had) {
             ports.extend(ports_of(had, wanted, &mut changes));
@@ -218,6 +239,7 @@ pub fn diff(from: &Setup, to: &Setup) -> Vec<Change> {
         _ => 0,
     });
     changes.extend(ports);
+    changes.extend(entries);
     changes
 }
 
@@ -273,6 +295,7 @@ impl fmt::Display for Change {
             Change::AddPort { bridge, port } => {
                 write!(f, "bridge {bridge}: port {} comes", port.name)
             }
+            Change::SetEntries { bridge, .. } => write!(f, "bridge {bridge}: entries change"),
         }
     }
 }
@@ -302,7 +325,8 @@ mod tests {
                 setup.bridges.remove(at.expect("a bridge"));
             }
             Change::AddBridge(bridge) => {
-                setup.bridges.push(BridgeSetup { bridge, ports: Vec::new() });
+                let (ports, entries) = (Vec::new(), Entries::default());
+                setup.bridges.push(BridgeSetup { bridge, ports, entries });
             }
             Change::ChangeBridge(config) => {
                 let name = config.name.clone();
@@ -321,6 +345,7 @@ mod tests {
                 port.number = port.number.or_else(|| (1..).find(free));
                 ports.push(port);
             }
+            Change::SetEntries { bridge: name, entries } => bridge(setup, &name).entries = entries,
         }
         setup.check().expect("it can be made in its turn");
     }
@@ -332,6 +357,7 @@ mod tests {
         for wanted in &wanted.bridges {
             let has = has.bridge(&wanted.bridge.name).expect("a bridge");
             assert_eq!(has.bridge, wanted.bridge);
+            assert_eq!(has.entries, wanted.entries);
             assert_eq!(has.ports.len(), wanted.ports.len());
             for port in &wanted.ports {
                 let found = has.ports.iter().find(|has| has.name == port.name).expect("a port");
@@ -381,7 +407,11 @@ mod tests {
                 }
                 ports.push(port);
             }
-            setup.bridges.push(BridgeSetup { bridge, ports });
+            let mut entries = Entries::default();
+            for n in 0..random.below(3) {
+                entries.flows.push(format!("priority={n},actions=output:{}", 1 + random.below(2)));
+            }
+            setup.bridges.push(BridgeSetup { bridge, ports, entries });
         }
         setup.check().unwrap();
         setup
@@ -410,6 +440,7 @@ mod tests {
         let bridge = |name: &str, ports: &[&str]| BridgeSetup {
             bridge: BridgeConfig::named(name),
             ports: ports.iter().map(|text| port(text)).collect(),
+            entries: Entries::default(),
         };
         let check =
             |bridges| Setup { bridges, ..Setup::default() }.check().map_err(|e| e.to_string());

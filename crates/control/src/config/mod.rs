@@ -7,8 +7,11 @@ pub(crate) mod group;
 mod paths;
 mod receive;
 mod remote;
+mod section;
+mod service;
 mod setup;
 mod tls;
+mod words;
 pub(crate) mod written;
 
 pub(crate) use collector::Endpoint;
@@ -16,10 +19,14 @@ pub use collector::{OtlpAt, otlp_at};
 pub(crate) use receive::{RxRate, RxWorker};
 pub(crate) use remote::{GnmiAt, P4Runtime};
 pub use remote::{MetricsAt, metrics_at, page_at};
+use section::BridgeSection;
 pub use tls::tls_files;
+pub use words::FailModeName;
+pub(crate) use words::{datapath_id, protocols};
 
 use crate::bonds::Bond;
-use crate::bridges::config::{BridgeConfig, DEFAULT_NAME, Defaults, PortConfig};
+use crate::bridges::config::{BridgeConfig, DEFAULT_NAME, Defaults};
+use crate::config::diff::BridgeSetup;
 use crate::doors::Groups;
 use crate::engine::EngineName;
 use crate::failure::Failure;
@@ -27,9 +34,11 @@ use crate::normal::learning::Learning;
 use crate::normal::mirror::Mirror;
 use crate::normal::vlan::{Vlan, of_named_port};
 use crate::persist::place::Place;
+use crate::program::entries::Entries;
 use crate::program::tables::{self, Tracking};
 use crate::{bounds, model, port_kinds, socket};
-use clap::{Args, ValueEnum};
+use ::service::catalogue;
+use clap::Args;
 use datapath::compiled;
 use datapath::queues::Setting;
 use of_channel::connection::Timing;
@@ -39,7 +48,6 @@ use openflow::{Version, VersionSet};
 use port::inherited::Inherited;
 use port::kind::Environment;
 use port::spec::Spec;
-use service::catalogue;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use switch::EngineKind;
@@ -101,6 +109,15 @@ pub struct Options {
     /// Meters to start with, in ovs-ofctl's syntax
     #[arg(long = "meters", value_name = "FILE")]
     pub meters: Vec<PathBuf>,
+    /// A flow entry, in ovs-ofctl's syntax: it comes and goes with the configuration
+    #[arg(long = "flow", value_name = "FLOW")]
+    pub flow_lines: Vec<String>,
+    /// A group, likewise
+    #[arg(long = "group", value_name = "GROUP")]
+    pub group_lines: Vec<String>,
+    /// A meter, likewise
+    #[arg(long = "meter", value_name = "METER")]
+    pub meter_lines: Vec<String>,
     /// A flow table that shows the entries of another one with sources and destinations exchanged, as in
     /// 0=1,goto_table:1
     #[arg(long = "synchronise", value_name = "TABLE=SOURCE[,INSTRUCTIONS]")]
@@ -111,6 +128,9 @@ pub struct Options {
     /// Entries of the P4 program to start with, in the manner of simple_switch_CLI
     #[arg(long, value_name = "FILE")]
     pub entries: Option<PathBuf>,
+    /// A line of such a file: an entry of the P4 program to start with, behind those of --entries
+    #[arg(long = "entry", value_name = "LINE")]
+    pub p4_lines: Vec<String>,
     /// Serve P4Runtime (gRPC) there; without --p4 a client pushes the program, and every frame is dropped until then
     #[arg(long, value_name = "ADDR[:PORT]")]
     pub p4runtime: Option<String>,
@@ -196,8 +216,8 @@ pub struct Options {
     /// [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::WATCHDOG.parse(text))]
     pub watchdog: Option<u64>,
-    /// Goes on where the running switch behind this control socket is, and ends it: its entries (in place of
-    /// --flows, --groups, --meters) and connections, while packets go on until ports change hands
+    /// Goes on where the running switch behind this control socket is, and ends it: the entries of all its bridges (in place
+    /// of --flows, --groups, --meters and --entries), connections and P4 program, while packets go on until ports change hands
     #[arg(long, value_name = "PATH")]
     pub take_over: Option<PathBuf>,
     /// A service for flows to name in softflow(NAME,ARG): "NAME KIND [KEY=VALUE...]"
@@ -271,16 +291,6 @@ pub struct Options {
     pub inactivity_probe: Option<u64>,
 }
 
-/// `--fail-mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FailModeName {
-    /// Forward by the tables as they are
-    Secure,
-    /// Learn and forward as an ordinary bridge
-    Standalone,
-}
-
 /// A configuration file.
 #[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -308,9 +318,17 @@ pub(crate) struct File {
     #[serde(default)]
     meters: Vec<PathBuf>,
     #[serde(default)]
+    flow: Vec<String>,
+    #[serde(default)]
+    group: Vec<String>,
+    #[serde(default)]
+    meter: Vec<String>,
+    #[serde(default)]
     synchronise: Vec<String>,
     p4: Option<PathBuf>,
     entries: Option<PathBuf>,
+    #[serde(default)]
+    entry: Vec<String>,
     p4runtime: Option<String>,
     cpu_port: Option<i64>,
     device_id: Option<i64>,
@@ -344,7 +362,7 @@ pub(crate) struct File {
     persist: Option<PathBuf>,
     persist_sync: Option<String>,
     watchdog: Option<i64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "service::lines")]
     service: Vec<String>,
     poll: Option<bool>,
     eal: Option<String>,
@@ -370,85 +388,6 @@ pub(crate) struct File {
     bridge_name: Option<String>,
     #[serde(default)]
     bridge: Vec<BridgeSection>,
-}
-
-/// A bridge beside the first one.
-#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct BridgeSection {
-    name: String,
-    #[serde(default)]
-    port: Vec<String>,
-    #[serde(default)]
-    vlan: Vec<String>,
-    #[serde(default)]
-    mirror: Vec<String>,
-    normal: Option<String>,
-    #[serde(default)]
-    bond: Vec<String>,
-    #[serde(default)]
-    controller: Vec<String>,
-    #[serde(default)]
-    listen: Vec<String>,
-    snoop: Option<PathBuf>,
-    datapath_id: Option<String>,
-    fail_mode: Option<FailModeName>,
-    protocols: Option<String>,
-}
-
-impl BridgeSection {
-    /// What it says, over what the first bridge's controllers are spoken to by.
-    fn read(
-        self,
-        channel: &of_channel::Config,
-    ) -> Result<(BridgeConfig, Vec<PortConfig>), Failure> {
-        let name = self.name;
-        let failed = |e: &dyn std::fmt::Display| Failure::Usage(format!("bridge {name:?}: {e}"));
-        let ports = self.port.iter().map(|text| {
-            let spec =
-                port_kinds::parse(text).map_err(|e| failed(&format!("port {text:?}: {e}")))?;
-            Ok(PortConfig::of_spec(&spec))
-        });
-        let mut ports = ports.collect::<Result<Vec<_>, Failure>>()?;
-        for text in &self.vlan {
-            let (name, vlan) = of_named_port(text).map_err(|e| failed(&e))?;
-            let port = ports.iter_mut().find(|port| port.name == name);
-            port.ok_or_else(|| failed(&format!("vlan {text:?}: there is no port {name}")))?.vlan =
-                vlan;
-        }
-        let mirrors = self.mirror.iter().map(|text| text.parse().map_err(|e| failed(&e)));
-        let mirrors = mirrors.collect::<Result<_, _>>()?;
-        let learning = self.normal.map(|text| text.parse::<Learning>().map_err(|e| failed(&e)));
-        let learning = learning.transpose()?.unwrap_or_default();
-        let bonds = self.bond.iter().map(|text| text.parse().map_err(|e| failed(&e)));
-        let bonds = bonds.collect::<Result<_, _>>()?;
-        let controllers = self.controller.iter().map(|s| s.parse::<Target>());
-        let listeners = self.listen.iter().map(|s| s.parse::<Listen>());
-        let channel = of_channel::Config {
-            controllers: controllers.collect::<Result<_, _>>().map_err(|e| failed(&e))?,
-            listeners: listeners.collect::<Result<_, _>>().map_err(|e| failed(&e))?,
-            snoop: self.snoop,
-            fail_mode: self.fail_mode.map_or(channel.fail_mode, FailMode::from),
-            protocols: match &self.protocols {
-                Some(list) => protocols(list)?,
-                None => channel.protocols,
-            },
-            ..channel.clone()
-        };
-        let datapath_id = self.datapath_id.map(|id| datapath_id(&id)).transpose()?;
-        let named = BridgeConfig::named(&name);
-        let config = BridgeConfig { datapath_id, channel, mirrors, learning, bonds, ..named };
-        Ok((config, ports))
-    }
-}
-
-impl From<FailModeName> for FailMode {
-    fn from(name: FailModeName) -> FailMode {
-        match name {
-            FailModeName::Standalone => FailMode::Standalone,
-            FailModeName::Secure => FailMode::Secure,
-        }
-    }
 }
 
 /// Threads say that they live once a second: a shorter bound would accuse who is well.
@@ -480,12 +419,16 @@ pub(crate) struct Config {
     pub(crate) groups: Vec<PathBuf>,
     /// Files with meters.
     pub(crate) meters: Vec<PathBuf>,
+    /// Entries, groups and meters that come and go with the configuration.
+    pub(crate) inline: Entries,
     /// Tables that reflect others.
     pub(crate) synchronised: Vec<Synchronised>,
     /// The P4 program that forwards in place of OpenFlow's tables.
     pub(crate) p4: Option<PathBuf>,
     /// The P4 program's entries.
     pub(crate) entries: Option<PathBuf>,
+    /// More of them, a line each.
+    pub(crate) p4_lines: Vec<String>,
     /// Where P4Runtime is served.
     pub(crate) p4_runtime: Option<P4Runtime>,
     /// Where gNMI is served.
@@ -552,7 +495,7 @@ pub(crate) struct Config {
     /// The first bridge's name.
     pub(crate) bridge_name: String,
     /// Bridges beside it, with their ports.
-    pub(crate) bridges: Vec<(BridgeConfig, Vec<PortConfig>)>,
+    pub(crate) bridges: Vec<BridgeSetup>,
 }
 
 impl Config {
@@ -617,14 +560,23 @@ impl Config {
             options.http_reports.or(file.http_reports),
         )?;
         let (p4, entries) = (options.p4.or(file.p4), options.entries.or(file.entries));
-        if entries.is_some() && p4.is_none() {
-            return Err(Failure::usage("--entries are of a P4 program: name it with --p4"));
+        let p4_lines = both(file.entry, options.p4_lines);
+        if (entries.is_some() || !p4_lines.is_empty()) && p4.is_none() {
+            return Err(Failure::usage(
+                "--entries and --entry are of a P4 program: name it with --p4",
+            ));
         }
+        let inline = Entries {
+            meters: both(file.meter, options.meter_lines),
+            groups: both(file.group, options.group_lines),
+            flows: both(file.flow, options.flow_lines),
+        };
         let given = |name, option: bool, file: bool| (option || file).then_some(name);
         let openflow = [
             given("--flows", !options.flows.is_empty(), !file.flows.is_empty()),
             given("--groups", !options.groups.is_empty(), !file.groups.is_empty()),
             given("--meters", !options.meters.is_empty(), !file.meters.is_empty()),
+            given("--flow, --group or --meter", !inline.is_empty(), false),
             given("--synchronise", !options.synchronised.is_empty(), !file.synchronise.is_empty()),
             given("--controller", !options.controllers.is_empty(), !file.controller.is_empty()),
             given("--listen", !options.listeners.is_empty(), !file.listen.is_empty()),
@@ -736,12 +688,6 @@ impl Config {
             )));
         }
         let take_over = options.take_over;
-        if runs_p4.is_some() && take_over.is_some() {
-            return Err(Failure::usage(
-                "--take-over takes over OpenFlow's entries and connections; a P4 program in a running switch is \
-                 replaced by `millrace p4 load`",
-            ));
-        }
         crate::program::services::refuse_open_secrets(&options.services)?;
         let services = both(file.service, options.services);
         let eal = options.eal.or(file.eal).unwrap_or_default();
@@ -808,9 +754,11 @@ impl Config {
             flows: paths(file.flows, options.flows),
             groups: paths(file.groups, options.groups),
             meters: paths(file.meters, options.meters),
+            inline,
             synchronised,
             p4,
             entries,
+            p4_lines,
             p4_runtime,
             gnmi,
             metrics,
@@ -871,26 +819,6 @@ pub(crate) fn parse(text: &str) -> Result<File, String> {
         let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
         format!(":{line}:{column}: {}", catalogue::without_secrets(e.message()))
     })
-}
-
-pub(crate) fn datapath_id(text: &str) -> Result<u64, Failure> {
-    let digits = text.strip_prefix("0x").unwrap_or(text).replace(':', "");
-    // A sign is taken by the library, and no digit.
-    let all = digits.bytes().all(|c| c.is_ascii_hexdigit()).then_some(digits);
-    all.and_then(|digits| u64::from_str_radix(&digits, 16).ok()).ok_or_else(|| {
-        Failure::Usage(format!("--datapath-id {text}: up to 16 hexadecimal digits were expected"))
-    })
-}
-
-pub(crate) fn protocols(list: &str) -> Result<VersionSet, Failure> {
-    let version = |name: &str| {
-        Version::from_name(name.trim()).ok_or_else(|| {
-            let known: Vec<_> = Version::ALL.iter().map(|v| v.name()).collect();
-            Failure::Usage(format!("--protocols: {name} is not one of {}", known.join(", ")))
-        })
-    };
-    let versions = list.split(',').map(version).collect::<Result<Vec<_>, _>>()?;
-    Ok(VersionSet::of(&versions))
 }
 
 /// `1,2,4-7`

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 impl Config {
     /// What ports are attached to, of all bridges.
     pub(crate) fn attachments(&self) -> impl Iterator<Item = &Attached> {
-        let others = self.bridges.iter().flat_map(|(_, ports)| ports);
+        let others = self.bridges.iter().flat_map(|one| &one.ports);
         let first = self.ports.iter().map(|spec| &spec.attachment);
         first.chain(others.map(|port| &port.attachment))
     }
 
     /// How controllers are spoken to, for all bridges.
     pub(crate) fn channels(&self) -> impl Iterator<Item = &of_channel::Config> {
-        std::iter::once(&self.channel).chain(self.bridges.iter().map(|(bridge, _)| &bridge.channel))
+        std::iter::once(&self.channel).chain(self.bridges.iter().map(|one| &one.bridge.channel))
     }
 
     /// Files that are read at the start, and some again later.

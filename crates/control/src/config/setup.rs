@@ -17,11 +17,9 @@ impl Setup {
 impl Config {
     /// The same, with ports whose numbers are settled.
     pub(crate) fn setup(&self, ports: &Ports) -> Result<Setup, Failure> {
-        let first = BridgeSetup { bridge: self.bridge(), ports: ports.configs() };
-        let others = self.bridges.iter().map(|(bridge, ports)| {
-            let (bridge, ports) = (bridge.clone(), ports.clone());
-            BridgeSetup { bridge, ports }
-        });
+        let (bridge, entries) = (self.bridge(), self.inline.clone());
+        let first = BridgeSetup { bridge, ports: ports.configs(), entries };
+        let others = self.bridges.iter().cloned();
         let bridges = std::iter::once(first).chain(others).collect();
         let setup = Setup { process: self.process(), bridges };
         setup.check().map_err(Failure::bad)?;
@@ -44,6 +42,7 @@ impl Config {
             mirrors: _,
             learning: _,
             bonds: _,
+            inline: _,
             rx_workers: _,
             rx_rates: _,
             flows,
@@ -52,6 +51,7 @@ impl Config {
             synchronised,
             p4,
             entries,
+            p4_lines,
             p4_runtime,
             gnmi,
             metrics,
@@ -87,6 +87,7 @@ impl Config {
             ("--synchronise", format!("{synchronised:?}")),
             ("--p4", format!("{p4:?}")),
             ("--entries", format!("{entries:?}")),
+            ("--entry", format!("{p4_lines:?}")),
             ("--p4runtime", format!("{p4_runtime:?}")),
             ("--gnmi", format!("{gnmi:?}")),
             ("--metrics", format!("{metrics:?}")),

@@ -61,9 +61,13 @@ impl File {
             flows,
             groups,
             meters,
+            flow_lines,
+            group_lines,
+            meter_lines,
             synchronised,
             p4,
             entries,
+            p4_lines,
             p4runtime,
             cpu_port,
             device_id,
@@ -127,6 +131,10 @@ impl File {
             (&mut self.bond, bonds),
             (&mut self.queue, queues),
             (&mut self.service, services),
+            (&mut self.flow, flow_lines),
+            (&mut self.group, group_lines),
+            (&mut self.meter, meter_lines),
+            (&mut self.entry, p4_lines),
         ] {
             place.extend(given);
         }
@@ -244,13 +252,14 @@ impl File {
     }
 
     fn first(&mut self, first: &BridgeSetup) {
-        let BridgeSetup { bridge, ports } = first;
+        let BridgeSetup { bridge, ports, .. } = first;
         let said = section(first);
         self.bridge_name = (bridge.name != DEFAULT_NAME).then_some(said.name);
         (self.port, self.vlan, self.mirror, self.bond) =
             (said.port, said.vlan, said.mirror, said.bond);
         (self.normal, self.controller, self.listen) = (said.normal, said.controller, said.listen);
         (self.snoop, self.datapath_id) = (said.snoop, said.datapath_id);
+        (self.flow, self.group, self.meter) = (said.flow, said.group, said.meter);
         let channel = &bridge.channel;
         self.fail_mode = said.fail_mode.filter(|_| channel.fail_mode != FailMode::Secure);
         self.protocols =
@@ -295,7 +304,7 @@ fn specification(port: &PortConfig) -> String {
 }
 
 fn section(setup: &BridgeSetup) -> BridgeSection {
-    let BridgeSetup { bridge, ports } = setup;
+    let BridgeSetup { bridge, ports, entries } = setup;
     let channel = &bridge.channel;
     let tagged = ports.iter().filter(|port| port.vlan != Vlan::default());
     let versions = Version::ALL.iter().filter(|v| channel.protocols.contains_wire(v.wire()));
@@ -316,6 +325,9 @@ fn section(setup: &BridgeSetup) -> BridgeSection {
             FailMode::Standalone => FailModeName::Standalone,
         }),
         protocols: Some(versions.join(",")),
+        flow: entries.flows.clone(),
+        group: entries.groups.clone(),
+        meter: entries.meters.clone(),
     }
 }
 

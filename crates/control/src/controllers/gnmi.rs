@@ -47,18 +47,16 @@ fn ports(config: &Config, first: &Switch, switches: &Switches) -> Result<Gnmi, F
     Gnmi::new(first.clone(), hidden, switches).map_err(Failure::bad)
 }
 
-/// What the server of P4Runtime serves beside it.
+/// What the server of P4Runtime serves beside it, if anything.
 pub(super) fn beside(
     config: &Config,
     switch: &Switch,
     switches: &Switches,
-) -> Result<Services, Failure> {
-    Ok(match config.gnmi {
-        GnmiAt::Nowhere => Services::default(),
-        GnmiAt::P4Runtime | GnmiAt::Address(_) => {
-            Services::default().with(ports(config, switch, switches)?.service())
-        }
-    })
+) -> Result<Option<Gnmi>, Failure> {
+    match config.gnmi {
+        GnmiAt::Nowhere => Ok(None),
+        GnmiAt::P4Runtime | GnmiAt::Address(_) => ports(config, switch, switches).map(Some),
+    }
 }
 
 fn join(config: &Config, switch: &Switch, switches: &Switches) -> Joined {

@@ -41,11 +41,6 @@ impl OpenFlow {
         Ok(())
     }
 
-    /// What keeps changes over a restart.
-    pub(crate) fn kept(&self) -> Option<&Kept> {
-        self.kept.as_ref()
-    }
-
     /// Controllers may come.
     pub(crate) fn start(&self, switch: &Switch) -> Result<(), Failure> {
         self.begin(switch).map_err(Failure::bad)
@@ -115,7 +110,7 @@ impl OpenFlow {
     }
 
     /// Those who have come may begin.
-    fn start_bound(&self, switch: &Switch, bound: Bound) -> Result<(), Failure> {
+    pub(crate) fn start_bound(&self, switch: &Switch, bound: Bound) -> Result<(), Failure> {
         let channel = bound.start(switch.clone(), self.agent.clone());
         *lock(&self.channel) = Some(channel.map_err(Failure::bad)?);
         Ok(())
@@ -248,7 +243,8 @@ impl Begun for Tables<'_> {
                 agent.follow_ports();
                 let mut side = OpenFlow::new(agent, channel);
                 if let Some(place) = &this.config.persist {
-                    side.keep(Opened::open_after(place, &this.config.bridge_name)?)?;
+                    let name = &this.config.bridge_name;
+                    side.keep(Opened::open_after(place, name, Owner::OpenFlow)?)?;
                 }
                 side.start_bound(&this.switch, bound)?;
                 side

@@ -62,11 +62,11 @@ impl Opened {
     }
 
     /// The same, where another process is about to let go of it.
-    pub(crate) fn open_after(place: &Place, bridge: &str) -> Result<Opened, Failure> {
+    pub(crate) fn open_after(place: &Place, bridge: &str, owner: Owner) -> Result<Opened, Failure> {
         let began = Instant::now();
         loop {
             let folder = place.of_bridge(bridge);
-            match Journal::open(&folder, Owner::OpenFlow.word(), place.sync) {
+            match Journal::open(&folder, owner.word(), place.sync) {
                 Ok((journal, restored)) => return Ok(Opened { journal, restored }),
                 Err(journal::Error::InUse { .. }) if began.elapsed() < HELD_MAX => {
                     std::thread::sleep(HELD_PAUSE);
@@ -112,10 +112,17 @@ impl Opened {
     /// The P4 program that was kept has to be the one that the process is started with, unless a client has pushed it.
     pub(crate) fn check_program(&self, file: &Path, text: &str) -> Result<(), Failure> {
         let kept = KeptPipeline::of(&self.restored.map).map_err(|e| Failure::Bad(e.text))?;
-        let other = |p: &KeptPipeline| p.started && p.config.p4_device_config != text.as_bytes();
-        match kept.as_ref().is_some_and(other) {
-            false => Ok(()),
-            true => Err(Failure::Bad(format!(
+        let other = kept.filter(|kept| kept.config.p4_device_config != text.as_bytes());
+        match other.map(|kept| kept.started) {
+            None => Ok(()),
+            Some(false) => {
+                tracing::warn!(
+                    file = %file.display(),
+                    "the program of the file is not used: one that was pushed or loaded since is kept"
+                );
+                Ok(())
+            }
+            Some(true) => Err(Failure::Bad(format!(
                 "--persist: {} has the entries of another program than {} is now; start with that one, or move the \
                  folder away to begin without its entries",
                 self.journal.folder().display(),

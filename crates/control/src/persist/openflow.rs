@@ -11,8 +11,7 @@
 //! process that wrote it: a start writes all anew.
 
 use crate::sync::lock;
-use crate::takeover::running::in_its_dialect;
-use crate::takeover::wire::VERSION;
+use crate::takeover::wire::{VERSION, in_its_dialect};
 use journal::record::Map;
 use journal::{Journal, Record, Source};
 use of_pipeline::Agent;

@@ -2,7 +2,7 @@
 
 pub use p4_runtime::host::{Done, Host, HostError, Loaded, WrongLine};
 
-use super::p4_file::{self, P4Source};
+use super::p4_file::{self, Loadable, P4Source};
 use crate::failure::Failure;
 use crate::sync::lock;
 use ::p4::lower::Lowered;
@@ -75,16 +75,16 @@ pub fn tell(host: &mut Host, name: &Path, text: &str) -> Result<(), Failure> {
     p4_file::refuse(name, &wrong)
 }
 
-/// Compiles a program for [`Host::load`] in a switch of so many workers, within the bounds of
-/// what may be compiled beside forwarding; and how long that took in milliseconds.
-pub fn compile(source: &P4Source, workers: usize) -> Result<(Lowered, f64), String> {
+/// Compiles a program for a switch of so many workers, within the bounds of what may be compiled beside forwarding; and how
+/// long that took in milliseconds.
+pub fn compile(source: &P4Source, workers: usize) -> Result<(Loadable, f64), String> {
     let started = Instant::now();
     let limits = ::p4::limits::Limits::running(workers);
-    let (lowered, told) = p4_file::compile_told(source, limits).map_err(Failure::text)?;
-    let lowered = lowered.ok_or_else(|| {
+    let (loadable, told) = p4_file::loadable(source, limits).map_err(Failure::text)?;
+    let loadable = loadable.ok_or_else(|| {
         format!("{} was not compiled; the switch goes on as it was\n{told}", source.file.display())
     })?;
-    Ok((lowered, millis(started)))
+    Ok((loadable, millis(started)))
 }
 
 /// Takes digests, packets and idle entries for the control plane and logs them, until the host is gone.

@@ -86,6 +86,32 @@ pub fn compile_told(
     Ok((built.map(|built| built.lowered), told))
 }
 
+/// A program for a switch that runs: compiled, its P4Info, and a device configuration for P4Runtime that makes it again.
+pub struct Loadable {
+    /// The program.
+    pub lowered: ::p4::lower::Lowered,
+    /// Its own P4Info.
+    pub info: Vec<u8>,
+    /// Its text, with its files if it has some.
+    pub config: Vec<u8>,
+}
+
+/// Such a program, unless something is wrong with it, and what is to be said of it.
+pub fn loadable(source: &P4Source, limits: Limits) -> Result<(Option<Loadable>, String), Failure> {
+    let text = read(&source.file)?;
+    let options = Options { limits, ..options(source) };
+    let (built, told) = lower(&source.file, &text, &options)?;
+    let Some(Built { lowered, info }) = built else { return Ok((None, told)) };
+    let config = match text.trim_start().starts_with('{') {
+        true => text,
+        false => {
+            let packed = ::p4::with_stack(|| ::p4::packed::pack(&options, &source.file, &text).1);
+            if packed.is_alone() { text } else { packed.to_json() }
+        }
+    };
+    Ok((Some(Loadable { lowered, info, config: config.into_bytes() }), told))
+}
+
 /// A program compiled, its P4Info as bytes, and its text; what is wrong with it goes to standard error.
 pub fn compile_with_info(
     source: &P4Source,

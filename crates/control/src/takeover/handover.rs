@@ -1,6 +1,5 @@
 //! How far the running process has come in handing over.
 
-use crate::ports::Ports;
 use crate::sync::lock;
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
@@ -31,7 +30,6 @@ pub(crate) struct Handover {
     changed: Condvar,
     /// Ends the process's wait.
     wake: UnixStream,
-    ports: Ports,
     /// What is to be done once there is no way back, before the process ends.
     at_the_end: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Where the control socket is, once it is served.
@@ -40,12 +38,11 @@ pub(crate) struct Handover {
 
 impl Handover {
     /// Nobody has asked yet. What is written to `wake` ends the process's wait.
-    pub(crate) fn new(wake: UnixStream, ports: Ports) -> Handover {
+    pub(crate) fn new(wake: UnixStream) -> Handover {
         Handover {
             phase: Mutex::new(Phase::Own),
             changed: Condvar::new(),
             wake,
-            ports,
             at_the_end: Mutex::new(None),
             ctl: OnceLock::new(),
         }
@@ -127,11 +124,6 @@ impl Handover {
     /// Somebody is taking over, and there is a way back.
     pub(crate) fn is_asked(&self) -> bool {
         *lock(&self.phase) == Phase::Asked
-    }
-
-    /// The ports of the switch.
-    pub(crate) fn ports(&self) -> &Ports {
-        &self.ports
     }
 
     /// Ends the process's wait.

@@ -2,12 +2,16 @@
 
 use super::services;
 use super::sockets::{self, Socket};
-use super::wire::{HANDS_SERVICES, HANDS_SOCKETS, PART_MAX, STOPS, VERSION};
+use super::wire::{
+    HANDS_BRIDGES, HANDS_SERVICES, HANDS_SOCKETS, One, PART_MAX, STOPS, Told, VERSION,
+    in_its_dialect,
+};
 use crate::dial::talk;
 use crate::failure::Failure;
+use journal::record::{Map, map_of};
 use of_pipeline::Agent;
+use openflow::Message;
 use openflow::codec;
-use openflow::{Action, Instruction, Message, Version};
 use serde_json::Value;
 use service::conntrack::image::Image;
 use std::io::{BufReader, Error, Read, Write};
@@ -31,6 +35,10 @@ pub struct Running<S> {
     /// What it is able to do: see the head of [`takeover`](super).
     steps: u64,
     began: Instant,
+    /// Its bridges; one without a name, if it hands over no other.
+    bridges: Vec<One>,
+    /// The one that is asked for, by its place.
+    at: usize,
 }
 
 fn lost(error: Error) -> Failure {
@@ -44,7 +52,9 @@ impl Running<UnixStream> {
         let steps = answer["take_over"].as_u64().unwrap_or(0);
         let timeouts = stream.get_ref().set_read_timeout(Some(ANSWER_MAX));
         timeouts.map_err(lost)?;
-        Ok(Running::of(stream, steps))
+        let mut running = Running::of(stream, steps);
+        running.learn()?;
+        Ok(running)
     }
 
     /// Behind [`stop`](Self::stop): what its ports receive by, in which frames wait.
@@ -52,22 +62,106 @@ impl Running<UnixStream> {
         if self.steps < HANDS_SOCKETS {
             return Ok(Vec::new());
         }
+        let asked = self.asked("sockets");
         let stream = self.stream.get_mut();
-        stream.write_all(b"sockets\n").and_then(|()| sockets::receive(&*stream)).map_err(lost)
+        stream.write_all(asked.as_bytes()).and_then(|()| sockets::receive(&*stream)).map_err(lost)
     }
 }
 
 impl<S: Read + Write> Running<S> {
     pub(crate) fn of(stream: BufReader<S>, steps: u64) -> Running<S> {
-        Running { stream, steps, began: Instant::now() }
+        let bridges = vec![One::default()];
+        Running { stream, steps, began: Instant::now(), bridges, at: 0 }
+    }
+
+    /// Asks which bridges there are.
+    pub(crate) fn learn(&mut self) -> Result<(), Failure> {
+        if self.steps < HANDS_BRIDGES {
+            return Ok(());
+        }
+        let bytes = self.ask_process("bridges")?;
+        let told: Result<Told, _> = serde_json::from_slice(&bytes);
+        let told = told
+            .map_err(|e| Failure::Bad(format!("--take-over: the running switch's bridges: {e}")))?;
+        if told.bridges.is_empty() {
+            return Err(Failure::bad("--take-over: the running switch has no bridge"));
+        }
+        self.bridges = told.bridges;
+        Ok(())
+    }
+
+    /// Its bridges beside the first.
+    pub(crate) fn others(&self) -> impl Iterator<Item = &One> {
+        self.bridges.iter().skip(1)
+    }
+
+    /// From here on it is asked for what the bridge of a name has; for that of the first one without a name.
+    pub(crate) fn of_bridge(&mut self, name: Option<&str>) -> &One {
+        let is = |one: &One| name.is_some_and(|name| one.name == name);
+        self.at = self.bridges.iter().position(is).unwrap_or(0);
+        &self.bridges[self.at]
+    }
+
+    /// A line that asks for something of the bridge.
+    fn asked(&self, what: &str) -> String {
+        match &*self.bridges[self.at].name {
+            "" => format!("{what}\n"),
+            name => format!("{what} {name}\n"),
+        }
+    }
+
+    /// Services of the bridge that `switch` does not have: those that were added while it ran.
+    pub(crate) fn add_services(&self, switch: &Switch) -> Result<(), Failure> {
+        let one = &self.bridges[self.at];
+        one.unsaid.iter().for_each(|what| tracing::warn!("not taken over: {what}"));
+        for line in &one.services {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            let here = switch.services().elements().map(|all| all.list()).unwrap_or_default();
+            if here.iter().any(|named| words.first() == Some(&named.name)) {
+                continue;
+            }
+            crate::program::services::add(switch, &words).map_err(|why| {
+                let name = words.first().map_or("", String::as_str);
+                Failure::Bad(format!("--take-over: service {name} of the running switch: {why}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The P4 program of the bridge, with what clients have written.
+    pub(crate) fn program(&mut self) -> Result<Map, Failure> {
+        if !self.bridges[self.at].p4 {
+            return Err(Failure::bad(
+                "--take-over: the running switch has OpenFlow's tables, and this one is to run a P4 program",
+            ));
+        }
+        self.map("program")
+    }
+
+    /// Behind [`stop`](Self::stop): what packets have written to the program's registers and counters.
+    pub(crate) fn state(&mut self) -> Result<Map, Failure> {
+        self.map("state")
+    }
+
+    fn map(&mut self, what: &str) -> Result<Map, Failure> {
+        let bytes = self.ask(what)?;
+        map_of(&bytes).ok_or_else(|| {
+            Failure::Bad(format!("--take-over: the running switch's {what} cannot be read"))
+        })
     }
 
     fn ask(&mut self, what: &str) -> Result<Vec<u8>, Failure> {
-        self.answer(what).map_err(lost)
+        let asked = self.asked(what);
+        self.answer(&asked).map_err(lost)
     }
 
-    fn answer(&mut self, what: &str) -> std::io::Result<Vec<u8>> {
-        self.stream.get_mut().write_all(format!("{what}\n").as_bytes())?;
+    /// The same, of what all bridges do together.
+    fn ask_process(&mut self, what: &str) -> Result<Vec<u8>, Failure> {
+        self.answer(&format!("{what}\n")).map_err(lost)
+    }
+
+    fn answer(&mut self, line: &str) -> std::io::Result<Vec<u8>> {
+        self.stream.get_mut().write_all(line.as_bytes())?;
         self.parts()
     }
 
@@ -97,6 +191,11 @@ impl<S: Read + Write> Running<S> {
         &mut self,
         make: impl FnOnce(u64) -> Result<Agent, Failure>,
     ) -> Result<Agent, Failure> {
+        if self.bridges[self.at].p4 {
+            return Err(Failure::bad(
+                "--take-over: the running switch runs a P4 program, and this one is to have OpenFlow's tables",
+            ));
+        }
         let bytes = self.ask("entries")?;
         let nonsense = |e: &dyn std::fmt::Display| {
             Failure::Bad(format!("--take-over: the running switch's entries: {e}"))
@@ -130,11 +229,17 @@ impl<S: Read + Write> Running<S> {
         Ok(())
     }
 
-    /// Packets stop there: what has changed by then. From now on its ports are free.
-    pub(crate) fn stop(&mut self, switch: &Switch) -> Result<Paused, Failure> {
+    /// Packets stop there. From now on its ports are free. `switch` is the first bridge's, if connections go over to it.
+    pub(crate) fn stop(&mut self, switch: Option<&Switch>) -> Result<Paused, Failure> {
         let since = Instant::now();
-        let changes = self.image(switch, if self.steps >= STOPS { "stop" } else { "finish" })?;
-        Ok(Paused { since, before: since - self.began, changes })
+        let bytes = self.ask_process(if self.steps >= STOPS { "stop" } else { "finish" })?;
+        let changes = switch.map(|switch| take_image(switch, "stop", bytes)).transpose()?;
+        Ok(Paused { since, before: since - self.began, changes: changes.unwrap_or(0) })
+    }
+
+    /// Behind [`stop`](Self::stop): what has changed of the connections of a bridge that is not the first.
+    pub(crate) fn changes(&mut self, switch: &Switch) -> Result<usize, Failure> {
+        self.image(switch, "changes")
     }
 
     /// Behind [`stop`](Self::stop): what its services keep, which those of this switch go on with.
@@ -167,39 +272,30 @@ impl<S: Read + Write> Running<S> {
 
     fn image(&mut self, switch: &Switch, what: &str) -> Result<usize, Failure> {
         let bytes = self.ask(what)?;
-        let bad = |e: &dyn std::fmt::Display| Failure::Bad(format!("--take-over: {what}: {e}"));
-        let mut image = Image::read(bytes).map_err(|e| bad(&e))?;
-        if what != "connections" {
-            image.supersede();
-        }
-        let count = image.len() + image.gone();
-        let connections = switch.services().connections();
-        let connections = connections.ok_or_else(|| bad(&"this switch tracks none"))?;
-        let told = connections.import(&mut image, &|| switch.now_ns());
-        if told.no_room > 0 {
-            tracing::warn!(
-                no_room = told.no_room,
-                "connections without room: --connections is less"
-            );
-        }
-        tracing::info!(what, connections = told.connections, gone = image.gone(), "taken over");
-        Ok(count)
+        take_image(switch, what, bytes)
     }
+}
+
+/// Takes connections over.
+fn take_image(switch: &Switch, what: &str, bytes: Vec<u8>) -> Result<usize, Failure> {
+    let bad = |e: &dyn std::fmt::Display| Failure::Bad(format!("--take-over: {what}: {e}"));
+    let mut image = Image::read(bytes).map_err(|e| bad(&e))?;
+    if what != "connections" {
+        image.supersede();
+    }
+    let count = image.len() + image.gone();
+    let connections = switch.services().connections();
+    let connections = connections.ok_or_else(|| bad(&"this switch tracks none"))?;
+    let told = connections.import(&mut image, &|| switch.now_ns());
+    if told.no_room > 0 {
+        tracing::warn!(no_room = told.no_room, "connections without room: --connections is less");
+    }
+    tracing::info!(what, connections = told.connections, gone = image.gone(), "taken over");
+    Ok(count)
 }
 
 /// Messages one behind another.
 struct Messages<'a>(&'a [u8]);
-
-/// An entry with an action of 1.0's is one of 1.0's: it may take away a tag that is not there.
-pub(crate) fn in_its_dialect(mut message: Message) -> Message {
-    if let Message::FlowMod(flow) = &mut message
-        && let [Instruction::ApplyActions(actions)] = &flow.instructions[..]
-        && actions.iter().any(|action| action.is_of_v10() || *action == Action::PopVlan)
-    {
-        flow.dialect = Version::V10;
-    }
-    message
-}
 
 impl Iterator for Messages<'_> {
     type Item = Result<Message, String>;

@@ -1,6 +1,7 @@
-//! An answer in parts: a length of 4 octets, then that much; 0 ends it.
+//! An answer in parts: a length of 4 octets, then that much; 0 ends it. What goes over that has a form of its own.
 
-use openflow::Version;
+use openflow::{Action, Instruction, Message, Version};
+use serde::{Deserialize, Serialize};
 use std::io::Write;
 
 /// The version whose messages say all that entries are.
@@ -8,7 +9,7 @@ pub(crate) const VERSION: Version = Version::V15;
 /// Octets of one part, at most.
 pub(crate) const PART_MAX: usize = 1 << 20;
 /// What this process is able to do as the running one: see the head of [`takeover`](super).
-pub(crate) const STEPS: u64 = 4;
+pub(crate) const STEPS: u64 = 5;
 /// What one must be able to do to stop before it ends.
 pub(crate) const STOPS: u64 = 2;
 /// What one must be able to do to hand its sockets over.
@@ -16,6 +17,40 @@ pub(crate) const HANDS_SOCKETS: u64 = 3;
 
 /// What one must be able to do to hand over what its services keep.
 pub(crate) const HANDS_SERVICES: u64 = 4;
+
+/// What one must be able to do to hand over several bridges, and P4 programs.
+pub(crate) const HANDS_BRIDGES: u64 = 5;
+
+/// All bridges, the first one first.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Told {
+    pub(crate) bridges: Vec<One>,
+}
+
+/// A bridge.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct One {
+    pub(crate) name: String,
+    /// It runs a P4 program, in place of OpenFlow's tables.
+    pub(crate) p4: bool,
+    /// Its services, as `--service` takes them.
+    pub(crate) services: Vec<String>,
+    /// Services that no line can say.
+    pub(crate) unsaid: Vec<String>,
+}
+
+/// An entry with an action of 1.0's is one of 1.0's: it may take away a tag that is not there.
+pub(crate) fn in_its_dialect(mut message: Message) -> Message {
+    if let Message::FlowMod(flow) = &mut message
+        && let [Instruction::ApplyActions(actions)] = &flow.instructions[..]
+        && actions.iter().any(|action| action.is_of_v10() || *action == Action::PopVlan)
+    {
+        flow.dialect = Version::V10;
+    }
+    message
+}
 
 /// Writes an answer in parts.
 pub(crate) struct Parts<W> {

@@ -1,7 +1,6 @@
 //! `p4_load`: another P4 program in place of the one that runs.
 
 use super::p4_do::none;
-use crate::controller::Controller as _;
 use crate::controllers::p4::P4;
 use crate::program::host;
 use crate::program::p4_file::P4Source;
@@ -24,15 +23,7 @@ impl Verb for P4Load {
 
     fn answer(self, at: &At<'_>) -> Result<Reply<host::Loaded>, String> {
         let p4 = at.controllers()?.find::<P4>().ok_or_else(none)?;
-        if p4.kept().is_some() {
-            return Err("--persist keeps a program that P4Runtime has pushed, or the one of the start: push the other \
-                        one by P4Runtime, or start with it and a new folder"
-                .to_owned());
-        }
-        // The program is compiled before anybody has to wait.
-        let workers = p4.host().workers();
-        let lowered = host::compile(&self.source, workers)?;
-        p4.host().load(lowered).map(Reply::Answer)
+        p4.load(&self.source).map(Reply::Answer)
     }
 
     fn change(&self) -> Option<Change> {

@@ -1,12 +1,13 @@
 //! `save`: what runs, as files that start it again: flow entries, groups and meters in `ovs-ofctl`'s words, and a
 //! configuration.
 //!
-//! A file of entries fills the first bridge that a configuration has. So one bridge alone is saved if it is named, and all
-//! of them where only the first one has entries. What files cannot say is told.
+//! A file of entries fills the first bridge that a configuration has; those of others are lines of the configuration itself. One
+//! bridge alone is saved if it is named. What files cannot say is told.
 
 use crate::bridges::Bridge;
 use crate::config::written::{self, Changing};
 use crate::persist::openflow::flow_mod;
+use crate::program::entries::Entries;
 use crate::protocol::Reply;
 use crate::role::Role;
 use crate::sync::lock;
@@ -14,7 +15,7 @@ use crate::verb::{At, Verb};
 use of_pipeline::Agent;
 use openflow::syntax::{self, Context, SyntaxError};
 use openflow::{
-    Action, Bucket, BucketId, GroupId, GroupMod, GroupModCommand, MeterId, MeterMod,
+    Action, Bucket, BucketId, FlowMod, GroupId, GroupMod, GroupModCommand, MeterId, MeterMod,
     MeterModCommand, SwitchConfig, Version,
 };
 use serde::{Deserialize, Serialize};
@@ -71,45 +72,35 @@ impl Verb for Save {
             // It asks the agent, too.
             let id = one.status().datapath_id;
             let agent = lock(&openflow.agent);
-            let has = agent.flows().total().0 + agent.groups().len() + agent.meters().len();
-            if one.name() != bridge.name() {
-                if has > 0 {
-                    return Err(one_alone(one, has));
-                }
+            let another = one.name() != bridge.name();
+            if another {
                 left_out_of_another(one, &mut left_out);
             }
             left_out_of(one, &agent, &mut left_out);
+            let held = another.then(|| Held::of(&agent));
+            drop(agent);
             let setup = setup.iter_mut().find(|setup| setup.bridge.name == one.name());
             if let Some(setup) = setup {
                 setup.bridge.datapath_id = setup.bridge.datapath_id.or(id);
+                // Files of entries are the first bridge's.
+                if let Some(held) = held {
+                    setup.entries = held.lines()?;
+                }
             }
         }
-        let services = services(&bridge, reload.given().services(), &mut left_out);
+        let services = service_lines(&bridge, reload.given().services(), &mut left_out);
         let changing = Changing { queues: queues(&bridge, &mut left_out), services };
         let written = reload.given().written(&setup, changing)?;
         left_out.extend(written.left_out);
         let openflow = bridge.openflow().ok_or_else(|| runs_p4(&bridge))?;
-        // Text is made of it when others can have it again.
-        let (mut flows, groups, meters) = {
-            let agent = lock(&openflow.agent);
-            let tables = 0..=u8::MAX;
-            let flows = tables.flat_map(|table| agent.flows().iter(table));
-            let flows = flows.filter(|(_, flow)| !flow.synchronised);
-            let flows: Vec<_> = flows.map(|(key, flow)| flow_mod(key.table, flow)).collect();
-            (flows, groups(&agent), meters(&agent))
-        };
-        flows.sort_by_key(|flow| (flow.table_id, Reverse(flow.priority)));
-        let flows = flows.iter().map(|flow| syntax::print_flow_mod(flow, Version::V15));
-        let groups = in_order(groups).into_iter();
-        let groups = groups.map(|group| syntax::print_group_mod(&group, Version::V15));
+        let held = Held::of(&lock(&openflow.agent));
+        let Entries { meters, groups, flows } = held.lines()?;
         Ok(Reply::Answer(Answer {
             bridge: bridge.name().to_owned(),
             configuration: written.text,
-            flows: readable(flows, |line, cx| syntax::parse_flow(line, cx).map(drop))?,
-            groups: readable(groups, |line, cx| syntax::parse_group(line, cx).map(drop))?,
-            meters: readable(meters.iter().map(syntax::print_meter_mod), |line, cx| {
-                syntax::parse_meter(line, cx).map(drop)
-            })?,
+            flows,
+            groups,
+            meters,
             left_out,
         }))
     }
@@ -142,12 +133,33 @@ fn runs_p4(bridge: &Bridge) -> String {
     )
 }
 
-fn one_alone(bridge: &Bridge, has: usize) -> String {
-    let name = bridge.name();
-    format!(
-        "bridge {name:?} has {has} entries, groups and meters, and files of them are read for the first bridge alone; save \
-         each with --bridge NAME, in a folder of its own"
-    )
+/// What a bridge holds. Text is made of it when others can have the agent again.
+struct Held {
+    flows: Vec<FlowMod>,
+    groups: Vec<GroupMod>,
+    meters: Vec<MeterMod>,
+}
+
+impl Held {
+    fn of(agent: &Agent) -> Held {
+        let flows = (0..=u8::MAX).flat_map(|table| agent.flows().iter(table));
+        let flows = flows.filter(|(_, flow)| !flow.synchronised);
+        let flows = flows.map(|(key, flow)| flow_mod(key.table, flow)).collect();
+        Held { flows, groups: groups(agent), meters: meters(agent) }
+    }
+
+    fn lines(mut self) -> Result<Entries, String> {
+        self.flows.sort_by_key(|flow| (flow.table_id, Reverse(flow.priority)));
+        let flows = self.flows.iter().map(|flow| syntax::print_flow_mod(flow, Version::V15));
+        let groups = in_order(self.groups).into_iter();
+        let groups = groups.map(|group| syntax::print_group_mod(&group, Version::V15));
+        let meters = self.meters.iter().map(syntax::print_meter_mod);
+        Ok(Entries {
+            flows: readable(flows, |line, cx| syntax::parse_flow(line, cx).map(drop))?,
+            groups: readable(groups, |line, cx| syntax::parse_group(line, cx).map(drop))?,
+            meters: readable(meters, |line, cx| syntax::parse_meter(line, cx).map(drop))?,
+        })
+    }
 }
 
 /// What controllers have set beside entries, groups and meters.
@@ -190,7 +202,11 @@ fn queues(bridge: &Bridge, left_out: &mut Vec<String>) -> Vec<String> {
 }
 
 /// Those that there are, as `--service` takes them. Settings that are not shown are those of the start.
-fn services(bridge: &Bridge, given: &[String], left_out: &mut Vec<String>) -> Vec<String> {
+pub(crate) fn service_lines(
+    bridge: &Bridge,
+    given: &[String],
+    left_out: &mut Vec<String>,
+) -> Vec<String> {
     let all = bridge.switch().services().elements().map(|elements| elements.list());
     let mut lines = Vec::new();
     for element in all.into_iter().flatten() {

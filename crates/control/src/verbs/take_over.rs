@@ -1,10 +1,9 @@
 //! `take_over`: another process takes this one's place. What both say then, [`takeover`](crate::takeover) tells.
 
-use crate::controllers::openflow::OpenFlow;
 use crate::protocol::Reply;
 use crate::role::Role;
 use crate::takeover::handover::Handover;
-use crate::takeover::own;
+use crate::takeover::{own, told};
 use crate::verb::{At, Verb};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -19,8 +18,8 @@ impl Verb for TakeOver {
     type Answer = own::Answer;
 
     fn answer(self, at: &At<'_>) -> Result<Reply<own::Answer>, String> {
-        let (openflow, handover) = may_hand_over(at)?;
-        own::stream(at.switch()?, &openflow, handover)
+        let handover = may_hand_over(at)?;
+        own::stream(at.bridges()?, handover, given(at))
     }
 
     /// This process ends.
@@ -33,18 +32,17 @@ impl Verb for TakeOver {
     }
 }
 
+/// The services that this process was started with.
+fn given<'a>(at: &At<'a>) -> &'a [String] {
+    at.reload.map_or(&[], |reload| reload.given().services())
+}
+
 /// What hands over, unless this process cannot.
-pub(crate) fn may_hand_over<'a>(at: &At<'a>) -> Result<(Arc<OpenFlow>, &'a Arc<Handover>), String> {
+pub(crate) fn may_hand_over<'a>(at: &At<'a>) -> Result<&'a Arc<Handover>, String> {
     let Some(handover) = at.handover else {
         return Err("a process that a database configures hands nothing over: restart it, and it finds all there"
             .to_owned());
     };
-    let openflow = at.controllers()?.find::<OpenFlow>();
-    let openflow = openflow.ok_or(
-        "a switch that runs a P4 program hands nothing over: replace it with `millrace p4 load`",
-    )?;
-    if at.bridges()?.all().len() > 1 {
-        return Err("a process with several bridges hands nothing over".to_owned());
-    }
-    Ok((openflow, handover))
+    told::tell(at.bridges()?, given(at))?;
+    Ok(handover)
 }

@@ -47,8 +47,7 @@ impl Verb for Upgrade {
             return Ok(Reply::Answer(Answer { binary, version, starts: false }));
         }
         let version = binary::version(&binary)?;
-        let (_, handover) = may_hand_over(at)?;
-        let handover = handover.clone();
+        let handover = may_hand_over(at)?.clone();
         let ctl = handover.ctl().map(Path::to_path_buf);
         let ctl = ctl.ok_or("this process has no control socket to take over by")?;
         if std::process::id() == 1 {

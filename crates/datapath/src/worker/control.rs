@@ -6,7 +6,7 @@
 
 use super::lane::{Lane, LaneConfig};
 use super::load::{self, Load};
-use super::receive::Reception;
+use super::receive::Receiving;
 use crate::capture::Tap;
 use crate::ports::{PortShared, PortTable};
 use crate::queues::Queues;
@@ -53,8 +53,10 @@ pub enum Command {
     Inject(Injection),
     /// Somebody looks at frames, until that is over.
     Capture(Arc<Tap>),
-    /// What to do with what comes in.
-    Receive(Reception),
+    /// Receive, or leave what comes in the ports.
+    Receive(Receiving),
+    /// Tell whether frames wait between lanes of this worker, to be received by this one.
+    Waits(Sender<bool>),
     /// Nothing: that it was obeyed tells that the worker does not stand still.
     Answer,
     /// The lane ends.

@@ -5,7 +5,7 @@
 
 use super::control::{Command, Injection, Key, Removed};
 use super::fallback::{Fallback, Prior};
-use super::receive::{Receive, Reception};
+use super::receive::{Receive, Receiving};
 use super::run::{Buffers, Run};
 use super::transmit::Transmit;
 use crate::capture::Watch;
@@ -99,7 +99,7 @@ impl Lane {
         std::mem::swap(&mut transmit.pool, pool);
         let told = std::mem::take(told);
         let (mut received, mut more) = (0, false);
-        if receive.reception != Reception::Waits {
+        if receive.what != Receiving::Nothing {
             (received, more) = receive.round(idle, buffers, run, transmit, now_ns);
         }
         // While a queue gives all that it is asked for, there is a next round; what commands have sent leaves in this one.
@@ -143,7 +143,11 @@ impl Lane {
             Command::Ports(ports) => self.transmit.ports = ports,
             Command::Inject(injection) => self.inject(injection, now_ns),
             Command::Capture(tap) => self.run.watch.add(tap),
-            Command::Receive(reception) => self.receive.reception = reception,
+            Command::Receive(what) => self.receive.what = what,
+            Command::Waits(to) => {
+                // Unless nobody waits any more.
+                let _ = to.send(self.receive.waits_inside());
+            }
             Command::Answer => {}
             Command::Stop => {
                 self.stop(now_ns);

@@ -25,6 +25,19 @@ const SILENT: u8 = 16;
 /// what a few packets cost.
 const SILENT_EVERY: u64 = 2;
 
+/// What a lane receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receiving {
+    /// What comes at any port.
+    All,
+    /// What other lanes of the same worker have sent: nothing new comes in, and what is on its way goes on.
+    Inside,
+    /// Nothing: what comes is left in the ports.
+    Nothing,
+    /// All, which is dropped under [`DropReason::Standby`].
+    Standby,
+}
+
 /// The receive side of a lane.
 pub(super) struct Receive {
     /// The worker's number.
@@ -36,19 +49,8 @@ pub(super) struct Receive {
     rounds: u64,
     /// The last round had frames.
     busy: bool,
-    /// Whether queues are asked at all, and what becomes of what they give.
-    pub(super) reception: Reception,
-}
-
-/// What a lane does with its receive queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reception {
-    /// Frames are received and run.
-    Open,
-    /// Nothing is received: frames wait in the ports.
-    Waits,
-    /// Frames are received and dropped, under [`DropReason::Standby`].
-    Standby,
+    /// Which queues are asked.
+    pub(super) what: Receiving,
 }
 
 /// One receive queue.
@@ -76,14 +78,8 @@ enum State {
 impl Receive {
     /// No queues.
     pub(super) fn new(index: usize, bursts_max: usize) -> Receive {
-        Receive {
-            index,
-            queues: Vec::new(),
-            bursts_max,
-            rounds: 0,
-            busy: false,
-            reception: Reception::Open,
-        }
+        let what = Receiving::All;
+        Receive { index, queues: Vec::new(), bursts_max, rounds: 0, busy: false, what }
     }
 
     /// Adds queues of a port.
@@ -112,6 +108,11 @@ impl Receive {
         }
     }
 
+    /// Frames wait that another lane of this worker has sent.
+    pub(super) fn waits_inside(&self) -> bool {
+        self.queues.iter().any(|queue| queue.local && queue.queue.local() == Some(true))
+    }
+
     /// Counts what all queues lost since the last time.
     pub(super) fn count_drops(&mut self) {
         self.queues.iter_mut().for_each(|queue| queue.count_drops(self.index));
@@ -128,13 +129,17 @@ impl Receive {
         now_ns: u64,
     ) -> (usize, bool) {
         let (mut received, mut more) = (0, false);
-        let standby = self.reception == Reception::Standby;
+        let standby = self.what == Receiving::Standby;
+        let all = standby || self.what == Receiving::All;
         for (queue, at) in self.queues.iter_mut().zip(self.rounds..) {
             if self.busy && queue.silent >= SILENT && !at.is_multiple_of(SILENT_EVERY) {
                 continue;
             }
             if queue.local {
                 received += queue.receive_local(standby, buffers, run, tx, now_ns);
+                continue;
+            }
+            if !all {
                 continue;
             }
             let (mut n, mut in_place) = queue.receive(standby, buffers, run, tx, now_ns);
@@ -163,7 +168,12 @@ impl Receive {
     /// Adds the descriptors that tell of frames, and says when a queue is to be asked without one: at once, if it has some.
     pub(super) fn wait_for<'a>(&'a self, fds: &mut Vec<PollFd<'a>>, now_ns: u64) -> Option<u64> {
         let mut until_ns: Option<u64> = None;
-        for queue in self.queues.iter().filter(|_| self.reception != Reception::Waits) {
+        let asked = |queue: &&Queue| match self.what {
+            Receiving::All | Receiving::Standby => true,
+            Receiving::Inside => queue.local,
+            Receiving::Nothing => false,
+        };
+        for queue in self.queues.iter().filter(asked) {
             let at = match (queue.state, queue.queue.fd()) {
                 (_, None) if queue.local && queue.queue.local() == Some(false) => continue,
                 _ if queue.local && queue.queue.local() == Some(true) => now_ns,

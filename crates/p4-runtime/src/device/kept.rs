@@ -262,7 +262,7 @@ impl Device {
 }
 
 /// What the program's control makes of updates, all of which it has to take.
-fn taken(
+pub(super) fn taken(
     program: &mut Program,
     host: &mut Host,
     updates: &[v1::Update],
