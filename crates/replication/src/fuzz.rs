@@ -40,7 +40,7 @@ mod tests {
                 data.splice(0..0, head);
             } else if n % 3 == 0 {
                 let head =
-                    [&b"mrhb\x01"[..], &[next() % 8, 0, 0], &[0; 40], b"\x01g\x01a"].concat();
+                    [&b"mrhb\x01"[..], &[next() % 16, 0, 0], &[0; 40], b"\x01g\x01a"].concat();
                 data.splice(0..0, head);
                 data.truncate(8 + 40 + 4);
             }

@@ -1,7 +1,7 @@
 //! Heartbeats: that a member lives, and what it is.
 //!
 //! A datagram of UDP, least significant octets first: `mrhb`; the version, 1; what is true of it (1: 1 active, 2 synchronised, 4 it
-//! stops); its priority (1); 0; its epoch, the number of the last message that it has sent or applied, the digest of its
+//! stops, 8 it knows all); its priority (1); 0; its epoch, the number of the last message that it has sent or applied, the digest of its
 //! configuration, another number each time it starts, this heartbeat's number since then (8 each); its group's name and its own (1 + n each); CRC-32C of all
 //! before (4).
 //!
@@ -30,6 +30,8 @@ pub struct Heartbeat {
     pub synced: bool,
     /// It ends, of its own will.
     pub ends: bool,
+    /// It has had all connections that there are since it started, from one who had them.
+    pub knows: bool,
     /// Who of several standbys comes first: the highest.
     pub priority: u8,
     /// The number of the last message that it has sent, or applied.
@@ -47,7 +49,8 @@ impl Heartbeat {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
         out.extend(MAGIC);
-        let flags = u8::from(self.active) | u8::from(self.synced) << 1 | u8::from(self.ends) << 2;
+        let flags = [self.active, self.synced, self.ends, self.knows];
+        let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(*flag));
         out.extend([VERSION, flags, self.priority, 0]);
         for word in [self.epoch, self.seq, self.digest, self.incarnation, self.number] {
             out.extend(word.to_le_bytes());
@@ -62,7 +65,7 @@ impl Heartbeat {
     pub fn decode(bytes: &[u8]) -> Option<Heartbeat> {
         let rest = &mut checked(bytes)?;
         let [magic @ .., version, flags, priority, _] = take::<8>(rest)?;
-        if magic != MAGIC || version != VERSION || flags > 7 {
+        if magic != MAGIC || version != VERSION || flags > 15 {
             return None;
         }
         let mut word = || take_u64(rest);
@@ -70,7 +73,7 @@ impl Heartbeat {
         let (incarnation, number) = (word()?, word()?);
         let (group, from) = (take_name(rest)?, take_name(rest)?);
         let has = |bit: u8| flags & bit != 0;
-        let (active, synced, ends) = (has(1), has(2), has(4));
+        let (active, synced, ends, knows) = (has(1), has(2), has(4), has(8));
         rest.is_empty().then_some(Heartbeat {
             group,
             from,
@@ -78,6 +81,7 @@ impl Heartbeat {
             active,
             synced,
             ends,
+            knows,
             priority,
             seq,
             digest,
@@ -93,7 +97,7 @@ mod tests {
 
     #[test]
     fn comes_back_and_damage_is_found() {
-        for flags in 0..8 {
+        for flags in 0..16 {
             let beat = Heartbeat {
                 group: "g".repeat(64),
                 from: "a".to_owned(),
@@ -101,6 +105,7 @@ mod tests {
                 active: flags & 1 != 0,
                 synced: flags & 2 != 0,
                 ends: flags & 4 != 0,
+                knows: flags & 8 != 0,
                 priority: 255,
                 seq: 5,
                 digest: 6,

@@ -29,7 +29,7 @@ const ASK_AGAIN_BEATS: u64 = 100;
 /// Connections that were not told of in a synchronisation are kept so long.
 pub const SWEEP_NS: u64 = 10_000_000_000;
 /// Who is active and named by the store for so long is alone: no other could be active without having learnt of it.
-const SETTLES_NS: u64 = 10_000_000_000;
+pub const SETTLES_NS: u64 = 10_000_000_000;
 
 /// What a member is told of itself and its group.
 #[derive(Debug, Clone)]
@@ -48,6 +48,8 @@ pub struct Config {
     pub misses: u32,
     /// How long a member waits for an active one before it thinks of being one.
     pub hold_ns: u64,
+    /// Who is active and named by the store for so long knows all that there is, if no partition lasts longer: [`SETTLES_NS`].
+    pub settles_ns: u64,
     /// Of what must be the same for one to go on for another.
     pub digest: u64,
     /// Another number each time it starts.
@@ -296,7 +298,7 @@ impl Member {
         self.role
     }
 
-    /// Whether it has had all connections since it started. One that has not may have given out ports before, of connections that live
+    /// Whether it has had all connections since it started, from one who had them. One that has not may have given out ports before, of connections that live
     /// on elsewhere: it gives out none of those until it knows better.
     pub fn has_synced(&self) -> bool {
         self.has_synced
@@ -442,7 +444,7 @@ impl Member {
         });
         if self.role != Role::Active || !mine || !self.store.connected || other {
             self.owns_ns = now_ns;
-        } else if now_ns.saturating_sub(self.owns_ns) >= SETTLES_NS {
+        } else if now_ns.saturating_sub(self.owns_ns) >= self.config.settles_ns {
             self.has_synced = true;
         }
     }
@@ -457,6 +459,7 @@ impl Member {
             active,
             synced,
             ends: self.ends,
+            knows: self.has_synced,
             priority: self.config.priority,
             seq: if active { self.seq } else { self.receiver.applied() },
             digest: self.config.digest,
@@ -603,6 +606,9 @@ impl Member {
             peer.last = Some(beat.clone());
         }
         self.knows_of(now_ns, &beat.from, beat.epoch, beat.active);
+        // From one who knows nothing, all is nothing.
+        let leads = beat.active && beat.epoch == self.epoch && self.role == Role::Standby;
+        self.has_synced |= leads && beat.knows && self.receiver.sync() == Sync::Has;
     }
 
     /// Somebody has an epoch, and is active or not.
@@ -655,10 +661,7 @@ impl Member {
             Take::Nothing => {}
             Take::Begin => self.actions.push(Action::BeginSync),
             Take::Apply(parts) => self.actions.push(Action::Apply(parts)),
-            Take::End => {
-                self.has_synced = true;
-                self.actions.push(Action::EndSync);
-            }
+            Take::End => self.actions.push(Action::EndSync),
             Take::GoOn => self.promote(now_ns, Reason::HandedOver(from)),
         }
     }

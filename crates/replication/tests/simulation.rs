@@ -11,8 +11,10 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 const MS: u64 = 1_000_000;
 /// Between the last change of a connection and its being applied elsewhere, at most: a batch, the engine.
 const L: u64 = 6 * MS;
-/// How long a history is troubled, and then quiet.
-const TROUBLED: u64 = 1500 * MS;
+/// When trouble begins, when it ends, and how long it is quiet then. No partition lasts longer than it takes a member to settle.
+const BEGINS: u64 = 2000 * MS;
+const TROUBLED: u64 = BEGINS + 1500 * MS;
+const SETTLES: u64 = 1550 * MS;
 const QUIET: u64 = 2500 * MS;
 const PORTS: u16 = 256;
 
@@ -147,6 +149,7 @@ fn member(n: usize, count: usize, starts: u64, now: u64) -> Member {
         interval_ns: 10 * MS,
         misses: 3,
         hold_ns: 200 * MS,
+        settles_ns: SETTLES,
         digest: 1,
         incarnation: starts,
     };
@@ -413,7 +416,7 @@ impl World {
             }
             let mut at = now + self.random.below(2 * MS);
             let last = self.last.entry((n, to)).or_insert(0);
-            if now < TROUBLED && self.random.one_in(500) {
+            if (BEGINS..TROUBLED).contains(&now) && self.random.one_in(500) {
                 // It overtakes, or comes late: for who receives it something is missing.
                 at += 2 * MS;
                 self.nodes[to].lost_at = now + 4 * MS;
@@ -570,6 +573,9 @@ impl World {
     /// What goes wrong, once in a while and until it is quiet.
     fn trouble(&mut self, n: usize) {
         let (now, count) = (self.now, self.nodes.len());
+        if now < BEGINS {
+            return;
+        }
         if now > TROUBLED {
             if !std::mem::replace(&mut self.quiet, true) {
                 self.paths = [vec![vec![true; count]; count], vec![vec![true; count]; count]];

@@ -189,6 +189,7 @@ impl Settings {
             interval_ns: ns(self.interval),
             misses: self.misses,
             hold_ns: ns(self.hold),
+            settles_ns: member::SETTLES_NS,
             digest,
             incarnation,
         }
