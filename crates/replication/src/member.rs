@@ -239,6 +239,8 @@ pub struct Member {
     store: Store,
     /// A write into the store is under way.
     writes: bool,
+    /// The first that there is.
+    is_first: bool,
     receiver: Receiver,
     /// When the receiver has last taken something.
     taken_ns: u64,
@@ -275,6 +277,7 @@ impl Member {
             peers,
             store: Store::default(),
             writes: false,
+            is_first: false,
             receiver: Receiver::new(),
             taken_ns: now_ns,
             seq: 0,
@@ -579,7 +582,7 @@ impl Member {
         let Some((revision, owner)) = &self.store.owner else { return };
         let me = Owner { epoch: self.epoch, member: self.config.name.clone() };
         if self.role == Role::Active && !self.writes && owner.as_ref() != Some(&me) {
-            self.writes = true;
+            (self.writes, self.is_first) = (true, *revision == 0);
             self.actions.push(Action::Write(*revision, me));
         }
     }
@@ -678,7 +681,7 @@ impl Member {
         }
         self.store.connected = connected;
         if !connected {
-            self.writes = false;
+            (self.writes, self.is_first) = (false, false);
             // What comes while it is away is lost.
             if self.role == Role::Standby {
                 self.receiver.lost();
@@ -693,6 +696,9 @@ impl Member {
         }
         self.writes = false;
         self.store.owner = Some((revision, owner.clone()));
+        let mine = owner.as_ref().is_some_and(|owner| owner.member == self.config.name);
+        // Nobody has been active before it: there is nothing to know.
+        self.has_synced |= std::mem::take(&mut self.is_first) && mine && self.role == Role::Active;
         if let Some(Owner { epoch, member }) = owner {
             let other = member != self.config.name;
             if other && epoch >= self.epoch && self.role == Role::Active {
@@ -707,7 +713,7 @@ impl Member {
 
     /// A write was refused or has failed: the store is read again, and [`stored`](Self::stored) told.
     pub fn not_written(&mut self) {
-        self.writes = false;
+        (self.writes, self.is_first) = (false, false);
     }
 
     /// It is to forward, whoever else does.
