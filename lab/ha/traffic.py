@@ -175,6 +175,8 @@ def silences(got, events):
     """Of each event the longest silence that began within a second of it, in ms."""
     told = {}
     for at, what in events:
+        if what == "done":
+            continue
         near = [gap for began, gap in got["udp"]["gaps"] if at - 0.1 <= began <= at + 1.0]
         told.setdefault(what, []).append(round(max(near, default=0.003) * 1000, 1))
     return told
@@ -187,12 +189,17 @@ def judge(result, marks):
         bad.append(f"{len(got['resets'])} long connections were reset: {got['resets'][:3]}")
     if got["stalls"]:
         bad.append(f"{len(got['stalls'])} long connections were stuck: {got['stalls'][:3]}")
-    # One that comes while nobody forwards asks again, and must get through; only what was just established may be lost. Behind the
-    # broker's death it may be until the member dies, 0.2 s later.
-    def may(at):
-        return at is not None and any(-YOUNG <= event - at <= YOUNG + (0.3 if "broker" in what else 0) for event, what in events)
-
-    lost = [f for f in got["failed"] if not may(f[1])]
+    # One that comes while nobody forwards asks again, and must get through; only what was just established may be lost. An event
+    # takes until another member has gone on; behind the broker's death what comes is not told until the member dies, 0.2 s later.
+    spans = []
+    for at, what in events:
+        if what != "done":
+            spans.append([at - YOUNG, at + YOUNG])
+        elif spans:
+            spans[-1][1] = at + YOUNG
+            if len(spans) > 1 and spans[-1][0] - spans[-2][1] < 0.5:
+                spans[-2][1] = at + YOUNG
+    lost = [f for f in got["failed"] if f[1] is None or not any(begin <= f[1] <= end for begin, end in spans)]
     if lost:
         bad.append(f"{len(lost)} of {len(got['failed']) + got['closed']} short connections failed: {lost[:3]}")
     for line in bad:
