@@ -28,6 +28,8 @@ pub(crate) struct Counts {
     pub(crate) unknown: u64,
     pub(crate) refused: u64,
     pub(crate) no_room: u64,
+    /// Messages about shares that are not here.
+    pub(crate) other_share: u64,
     /// Promotions and demotions, by reason.
     pub(crate) promotions: BTreeMap<&'static str, u64>,
     pub(crate) demotions: BTreeMap<&'static str, u64>,
@@ -48,7 +50,10 @@ impl Counts {
 pub(crate) struct Shown {
     pub(crate) group: String,
     pub(crate) member: String,
-    pub(crate) view: View,
+    /// Of each share; one of a group without them.
+    pub(crate) views: Vec<View>,
+    /// Of each, whether it was drained here.
+    pub(crate) drained: Vec<bool>,
     pub(crate) counts: Counts,
 }
 
@@ -56,12 +61,14 @@ pub(crate) struct Shown {
 pub(crate) trait Group: Send + Sync {
     /// What is known of it.
     fn shown(&self) -> Shown;
-    /// This member forwards, whoever else does.
-    fn promote(&self) -> Result<(), String>;
-    /// It forwards no more, whoever else does, until it is told to.
-    fn demote(&self) -> Result<(), String>;
-    /// It hands over, and says to whom.
-    fn drain(&self) -> Result<String, String>;
+    /// This member forwards a share, or all, whoever else does.
+    fn promote(&self, share: Option<String>) -> Result<(), String>;
+    /// It forwards it no more, whoever else does, until it is told to.
+    fn demote(&self, share: Option<String>) -> Result<(), String>;
+    /// It hands over, says to whom, and gets nothing back.
+    fn drain(&self, share: Option<String>) -> Result<String, String>;
+    /// It was drained, and gets its shares back.
+    fn rebalance(&self) -> Result<(), String>;
     /// It hands over if it can, and ends.
     fn stop(&self);
 }

@@ -1,19 +1,52 @@
 //! `millrace replication`: the group whose members go on for each other, shown; and who of it forwards.
 
-use crate::cli::{ReplicationCommand, ReplicationOptions};
+use crate::cli::{ReplicationCommand, ReplicationOptions, To};
 use crate::show::show;
 use control::client::ask;
 use control::failure::Failure;
 use control::verbs::replication::{Act, Replication};
+use std::time::{Duration, Instant};
 
 /// `millrace replication`.
 pub(crate) fn replication(options: ReplicationOptions) -> Result<(), Failure> {
-    let action = match options.command {
-        None | Some(ReplicationCommand::Show) => None,
-        Some(ReplicationCommand::Promote) => Some(Act::Promote),
-        Some(ReplicationCommand::Demote) => Some(Act::Demote),
-        Some(ReplicationCommand::Drain) => Some(Act::Drain),
+    let (action, share) = match options.command {
+        None | Some(ReplicationCommand::Show) => (None, None),
+        Some(ReplicationCommand::Promote { share }) => (Some(Act::Promote), share),
+        Some(ReplicationCommand::Demote { share }) => (Some(Act::Demote), share),
+        Some(ReplicationCommand::Drain { share }) => (Some(Act::Drain), share),
+        Some(ReplicationCommand::Rebalance) => (Some(Act::Rebalance), None),
+        Some(ReplicationCommand::Wait { within }) => {
+            return wait(&options.to, within, options.json);
+        }
     };
-    let value = ask(options.to.whom(), &Replication { action })?;
+    let value = ask(options.to.whom(), &Replication { action, share })?;
     show::<Replication>(value, options.json)
+}
+
+/// Asks again and again, until the group is protected.
+fn wait(to: &To, within: Duration, json: bool) -> Result<(), Failure> {
+    let end = Instant::now() + within;
+    let mut said = Instant::now();
+    loop {
+        // A process that starts does not answer yet.
+        let asked = ask(to.whom(), &Replication::default());
+        if let Ok(value) = &asked
+            && value.get("protected").and_then(serde_json::Value::as_bool) == Some(true)
+        {
+            return show::<Replication>(asked?, json);
+        }
+        if Instant::now() >= end {
+            asked.and_then(|value| show::<Replication>(value, json))?;
+            return Err(Failure::Bad(format!(
+                "the group was not protected within {} s: what it lacks is shown above",
+                within.as_secs()
+            )));
+        }
+        if said.elapsed() >= Duration::from_secs(2) {
+            said = Instant::now();
+            let left = end.saturating_duration_since(said).as_secs();
+            eprintln!("millrace: no standby has all connections yet; {left} s left");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }

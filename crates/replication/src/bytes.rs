@@ -37,6 +37,12 @@ pub(crate) fn take_name(bytes: &mut &[u8]) -> Option<String> {
     is_name(name).then(|| name.to_owned())
 }
 
+/// A name, or none.
+pub(crate) fn take_label(bytes: &mut &[u8]) -> Option<String> {
+    let name = std::str::from_utf8(take_short(bytes)?).ok()?;
+    (name.is_empty() || is_name(name)).then(|| name.to_owned())
+}
+
 pub(crate) fn put_short(out: &mut Vec<u8>, octets: &[u8]) {
     let octets = &octets[..octets.len().min(255)];
     out.push(octets.len() as u8);

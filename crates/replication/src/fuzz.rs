@@ -13,8 +13,10 @@ pub fn messages(data: &[u8]) {
         if let Ok(message) = Message::decode(bytes) {
             assert_eq!(message.encode(), bytes);
         }
-        if let Some(beat) = Heartbeat::decode(bytes) {
-            assert_eq!(Heartbeat::decode(&beat.encode()), Some(beat));
+        if let Some(beats) = Heartbeat::unpack(bytes) {
+            let again = Heartbeat::pack(&beats);
+            let back = again.iter().flat_map(|bytes| Heartbeat::unpack(bytes).unwrap_or_default());
+            assert_eq!(back.collect::<Vec<_>>(), beats);
         }
     }
     if let Some(owner) = Owner::decode(data) {
@@ -36,13 +38,13 @@ mod tests {
         for n in 0..20_000 {
             let mut data: Vec<u8> = (0..n % 120).map(|_| next()).collect();
             if n % 2 == 0 {
-                let head = [&b"mrpl\x01"[..], &[next() % 8], &[0; 32], b"\x01a"].concat();
+                let head = [&b"mrpl\x02"[..], &[next() % 8], &[0; 32], b"\x01a\x00"].concat();
                 data.splice(0..0, head);
             } else if n % 3 == 0 {
-                let head =
-                    [&b"mrhb\x01"[..], &[next() % 16, 0, 0], &[0; 40], b"\x01g\x01a"].concat();
-                data.splice(0..0, head);
-                data.truncate(8 + 40 + 4);
+                let count = next() % 3;
+                let head = [&b"mrhb\x02"[..], &[next() % 2, count, 0], &[0; 8], b"\x01g\x01a"];
+                let share = [&b"\x01s"[..], &[next() % 8, 100], &[0; 32]].concat();
+                data = [head.concat(), share.repeat(count.into())].concat();
             }
             messages(&data);
         }

@@ -24,12 +24,20 @@
 //!
 //! The claim: *no connection older than L is lost, where L is the time of a batch, the engine and applying it.*
 //!
+//! # Shares
+//!
+//! A group may be divided into [shares](shares), each with an active member, an epoch and a stream of its own: so all members forward, each for
+//! some shares. Each share prefers the members in an order of its own ([`placement`]); when a member that comes earlier has all connections,
+//! the one that is active hands the share over to it, one share at a time.
+//!
 //! | module | holds |
 //! |---|---|
 //! | [`message`] | messages of the stream, as octets |
 //! | [`heartbeat`] | heartbeats, as octets |
 //! | [`member`] | the state machine |
 //! | [`receiver`] | what a standby knows of the stream |
+//! | [`placement`] | who is to have which share |
+//! | [`shares`] | the state machines of all shares |
 //! | [`store`] | what is kept in the engine's store |
 //!
 //! Checked by: `tests/simulation.rs`, members, store and stream under a virtual clock, with loss, delay, reordering, pauses,
@@ -41,11 +49,14 @@ pub mod fuzz;
 pub mod heartbeat;
 pub mod member;
 pub mod message;
+pub mod placement;
 pub mod receiver;
+pub mod shares;
 pub mod store;
 
 pub use heartbeat::Heartbeat;
 pub use member::{Action, Config, Member, PeerView, Reason, Role, View};
 pub use message::{Body, Message};
 pub use receiver::Sync;
+pub use shares::Shares;
 pub use store::{Owner, Store};

@@ -9,6 +9,8 @@
 //! among the standbys that live: those that are synchronised before others, then by priority, then by name. Each one behind it waits two
 //! heartbeats longer, in which it hears of the first. A standby with another configuration is promoted only by command.
 //!
+//! Who is active no more by its own word, as it has handed over, is waited for as long as one that is silent: its word to go on may be lost.
+//!
 //! With no active member in sight, as at a start, members wait [`Config::hold_ns`] for one. Then whom the store names comes
 //! first, and the order of standbys decides when it does not come.
 //!
@@ -36,6 +38,8 @@ pub const SETTLES_NS: u64 = 10_000_000_000;
 pub struct Config {
     /// The group.
     pub group: String,
+    /// The share; empty where the group has none.
+    pub share: String,
     /// Its name.
     pub name: String,
     /// The others' names.
@@ -54,17 +58,29 @@ pub struct Config {
     pub digest: u64,
     /// Another number each time it starts.
     pub incarnation: u64,
+    /// A member of a higher priority that has lived for so long and has all connections gets its place back; none: whoever is
+    /// active stays so.
+    pub returns_ns: Option<u64>,
 }
 
 /// Why members cannot be as they are configured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// A name that is none.
-    #[error("{0:?} is no name of a member or group; take 1 to 64 letters, digits, - and _")]
+    #[error("{0:?} is no name of a member, group or share; take 1 to 64 letters, digits, - and _")]
     Name(String),
     /// A name that two have.
     #[error("two members are named {0}")]
     Twice(String),
+    /// A share that two have.
+    #[error("two shares are named {0}")]
+    ShareTwice(String),
+    /// More shares than there may be.
+    #[error("a group has {} shares at most", crate::shares::SHARES_MAX)]
+    Many,
+    /// A share prefers nobody's member.
+    #[error("share {0} prefers {1}, which is no member")]
+    Prefers(String, String),
     /// No heartbeat.
     #[error("heartbeats need an interval of at least 1 ms, and at least 2 that may be missing")]
     Heartbeat,
@@ -77,7 +93,8 @@ impl Config {
     /// [`ConfigError`].
     pub fn check(&self) -> Result<(), ConfigError> {
         let mut names = vec![&self.name];
-        for name in self.peers.iter().chain([&self.name, &self.group]) {
+        let share = Some(&self.share).filter(|share| !share.is_empty());
+        for name in self.peers.iter().chain([&self.name, &self.group]).chain(share) {
             if !is_name(name) {
                 return Err(ConfigError::Name(name.clone()));
             }
@@ -186,6 +203,8 @@ struct Peer {
     heard_ns: Option<u64>,
     /// When its socket has closed.
     closed_ns: Option<u64>,
+    /// Since when it was heard without a break.
+    since_ns: u64,
     last: Option<Heartbeat>,
     /// It was said that its configuration differs.
     differs: bool,
@@ -209,6 +228,8 @@ pub struct PeerView {
 /// A group, as people see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
+    /// The share; empty where the group has none.
+    pub share: String,
     /// What this member does.
     pub role: Role,
     /// The highest epoch that it knows.
@@ -256,6 +277,8 @@ pub struct Member {
     ends: bool,
     /// Somebody has told it not to forward.
     holds_back: bool,
+    /// It was drained: it comes last, and gets nothing back.
+    drained: bool,
     /// It has had all connections since it started.
     has_synced: bool,
     /// Since when it is active and named by the store.
@@ -289,6 +312,7 @@ impl Member {
             alone_ns: now_ns,
             ends: false,
             holds_back: false,
+            drained: false,
             has_synced: false,
             owns_ns: now_ns,
             actions: Vec::new(),
@@ -332,6 +356,11 @@ impl Member {
         self.beat_ns
     }
 
+    /// Who of several standbys comes first: the highest.
+    fn priority(&self) -> u8 {
+        if self.drained { 0 } else { self.config.priority }
+    }
+
     fn is_alive(&self, peer: &Peer, now_ns: u64) -> bool {
         let bound = self.config.interval_ns * u64::from(self.config.misses);
         let heard = |heard: u64| now_ns.saturating_sub(heard.max(self.listens_ns)) <= bound;
@@ -351,7 +380,7 @@ impl Member {
 
     /// How many of the other standbys that live come before this one.
     fn rank(&self, now_ns: u64) -> u64 {
-        let mine = (self.receiver.sync() == Sync::Has, self.config.priority);
+        let mine = (self.receiver.sync() == Sync::Has, self.priority());
         let before = |(name, peer): &(&String, &Peer)| {
             let Some(last) = peer.last.as_ref().filter(|_| self.is_alive(peer, now_ns)) else {
                 return false;
@@ -372,6 +401,7 @@ impl Member {
         }
         Message {
             from: self.config.name.clone(),
+            share: self.config.share.clone(),
             epoch: self.epoch,
             seq: self.seq,
             digest: self.config.digest,
@@ -458,12 +488,13 @@ impl Member {
         let beat = Heartbeat {
             group: self.config.group.clone(),
             from: self.config.name.clone(),
+            share: self.config.share.clone(),
             epoch: self.epoch,
             active,
             synced,
             ends: self.ends,
             knows: self.has_synced,
-            priority: self.config.priority,
+            priority: self.priority(),
             seq: if active { self.seq } else { self.receiver.applied() },
             digest: self.config.digest,
             incarnation: self.config.incarnation,
@@ -502,6 +533,15 @@ impl Member {
                     self.promote(now_ns, reason);
                 }
             }
+            None if self.stepped_down().is_some() => {
+                // Its word to go on comes by the stream, and may be lost.
+                let wait = bound + rank * 2 * interval;
+                if now_ns.saturating_sub(self.alone_ns) >= wait
+                    && let Some(name) = self.stepped_down()
+                {
+                    self.promote(now_ns, Reason::HandedOver(name));
+                }
+            }
             None => {
                 let owner = match &self.store.owner {
                     Some((_, Some(owner))) => Some(&owner.member),
@@ -520,6 +560,17 @@ impl Member {
                 }
             }
         }
+    }
+
+    /// The member whose connections this one has all, if it says that it is active no more and nobody else is.
+    fn stepped_down(&self) -> Option<String> {
+        if self.receiver.sync() != Sync::Has {
+            return None;
+        }
+        let (name, epoch) = self.receiver.of()?;
+        let last = self.peers.get(name)?.last.as_ref()?;
+        let down = !last.active && last.epoch == epoch && epoch == self.epoch;
+        (down && last.digest == self.config.digest).then(|| name.to_owned())
     }
 
     fn say_it_differs(&mut self, name: &str) {
@@ -590,7 +641,7 @@ impl Member {
     /// A heartbeat has come, by any path.
     pub fn heard(&mut self, now_ns: u64, beat: Heartbeat) {
         let bound = self.config.interval_ns * u64::from(self.config.misses);
-        if beat.group != self.config.group {
+        if beat.group != self.config.group || beat.share != self.config.share {
             return;
         }
         let Some(peer) = self.peers.get_mut(&beat.from) else { return };
@@ -603,6 +654,9 @@ impl Member {
             return;
         }
         let older = |last: &Heartbeat| !anew && last.number >= beat.number;
+        if anew || peer.heard_ns.is_none_or(|heard| now_ns.saturating_sub(heard) > bound) {
+            peer.since_ns = now_ns;
+        }
         peer.heard_ns = Some(now_ns);
         if !peer.last.as_ref().is_some_and(older) {
             peer.differs &= beat.digest != self.config.digest;
@@ -643,7 +697,7 @@ impl Member {
 
     /// A message of the stream has come.
     pub fn received(&mut self, now_ns: u64, message: Message) {
-        if !self.peers.contains_key(&message.from) {
+        if !self.peers.contains_key(&message.from) || message.share != self.config.share {
             return;
         }
         if message.body == Body::AskForAll {
@@ -724,6 +778,7 @@ impl Member {
         match self.role {
             Role::Active => Err("this member is active already".to_owned()),
             Role::Standby => {
+                self.drained = false;
                 self.promote(now_ns, Reason::Asked);
                 Ok(())
             }
@@ -761,6 +816,29 @@ impl Member {
             (peer.last.as_ref().map(|last| last.priority), std::cmp::Reverse(*name))
         });
         first.map(|(name, _)| name.clone())
+    }
+
+    /// Whether the place is to be given back now: the first of those who may go on has a higher priority, and has lived for long enough.
+    pub fn gives_back(&self, now_ns: u64) -> bool {
+        let (Role::Active, Some(returns_ns)) = (self.role, self.config.returns_ns) else {
+            return false;
+        };
+        let first = self.heir(now_ns).and_then(|name| self.peers.get(&name));
+        first.is_some_and(|peer| {
+            let last = peer.last.as_ref();
+            last.is_some_and(|last| last.priority > self.priority() && last.knows)
+                && now_ns.saturating_sub(peer.since_ns) >= returns_ns
+        })
+    }
+
+    /// It comes last from now on, and gets nothing back; or as it was configured.
+    pub fn set_drained(&mut self, drained: bool) {
+        self.drained = drained;
+    }
+
+    /// Whether it was drained.
+    pub fn is_drained(&self) -> bool {
+        self.drained
     }
 
     /// Hands over to the first of those who may: this member has stopped, and its last changes were sent. Says to whom.
@@ -804,6 +882,7 @@ impl Member {
             Role::Standby => synced,
         };
         View {
+            share: self.config.share.clone(),
             role: self.role,
             epoch: self.epoch,
             protected,

@@ -5,12 +5,13 @@
 //! | octets | are |
 //! |---|---|
 //! | 4 | `mrpl` |
-//! | 1, 1 | the version, 1; the kind |
+//! | 1, 1 | the version, 2; the kind |
 //! | 8 | the sender's epoch |
 //! | 8 | the message's number: of an active member's, one more than the last |
 //! | 8 | the digest of the sender's configuration |
 //! | 8 | when the sender sent it, in nanoseconds since 1970, for the lag that people see |
 //! | 1 + n | the sender's name |
+//! | 1 + n | the share that it is about; empty where the group has none |
 //! | the rest | the body |
 //! | 4 | CRC-32C of the octets before |
 //!
@@ -24,21 +25,23 @@
 //! | 6, go on | for whom (1 + n): the sender has stopped, and this was its last message |
 
 use crate::bytes::{
-    NAME_MAX, checked, put_short, seal, take, take_name, take_short, take_u32, take_u64,
+    NAME_MAX, checked, put_short, seal, take, take_label, take_name, take_short, take_u32, take_u64,
 };
 
 const MAGIC: [u8; 4] = *b"mrpl";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Octets of a message, at most: a server of NATS takes 1 MiB.
 pub const MESSAGE_MAX: usize = 1 << 20;
 /// Octets beside the body's parts, at most.
-pub const OVERHEAD_MAX: usize = 4 + 2 + 4 * 8 + 2 * (1 + NAME_MAX) + 8 + 4;
+pub const OVERHEAD_MAX: usize = 4 + 2 + 4 * 8 + 3 * (1 + NAME_MAX) + 8 + 4;
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// Who says it.
     pub from: String,
+    /// Of which share; empty where the group has none.
+    pub share: String,
     /// In which epoch.
     pub epoch: u64,
     /// Its number.
@@ -128,6 +131,7 @@ impl Message {
             out.extend(word.to_le_bytes());
         }
         put_short(&mut out, self.from.as_bytes());
+        put_short(&mut out, self.share.as_bytes());
         match &self.body {
             Body::Changes(parts) => put_parts(&mut out, parts),
             Body::AllBegins { id, to } => {
@@ -159,21 +163,22 @@ impl Message {
         }
         let front = checked(bytes).ok_or(MessageError::Checksum)?;
         let rest = &mut front.get(5..).ok_or(MessageError::Body("head"))?;
-        let (kind, epoch, seq, digest, sent_ns, from) =
-            head(rest).ok_or(MessageError::Body("head"))?;
+        let (kind, message) = head(rest).ok_or(MessageError::Body("head"))?;
         let body = body(kind, rest)?;
         match rest {
-            [] => Ok(Message { from, epoch, seq, digest, sent_ns, body }),
+            [] => Ok(Message { body, ..message }),
             _ => Err(MessageError::Body("end")),
         }
     }
 }
 
-fn head(rest: &mut &[u8]) -> Option<(u8, u64, u64, u64, u64, String)> {
+/// The kind, and a message of it that says nothing yet.
+fn head(rest: &mut &[u8]) -> Option<(u8, Message)> {
     let [kind] = take(rest)?;
     let mut word = || take_u64(rest);
     let (epoch, seq, digest, sent_ns) = (word()?, word()?, word()?, word()?);
-    Some((kind, epoch, seq, digest, sent_ns, take_name(rest)?))
+    let (from, share) = (take_name(rest)?, take_label(rest)?);
+    Some((kind, Message { from, share, epoch, seq, digest, sent_ns, body: Body::AskForAll }))
 }
 
 fn body(kind: u8, rest: &mut &[u8]) -> Result<Body, MessageError> {
@@ -237,7 +242,8 @@ mod tests {
         ];
         for body in bodies {
             let from = "m".repeat(NAME_MAX);
-            let message = Message { from, epoch: 1, seq: 2, digest: 3, sent_ns: 4, body };
+            let share = if body == Body::AskForAll { "" } else { "s" }.to_owned();
+            let message = Message { from, share, epoch: 1, seq: 2, digest: 3, sent_ns: 4, body };
             let bytes = message.encode();
             assert_eq!(Message::decode(&bytes), Ok(message));
             for at in 0..bytes.len() {
@@ -247,8 +253,8 @@ mod tests {
                 assert!(Message::decode(&bytes[..at]).is_err(), "{at}");
             }
         }
-        let odd = b"mrpl\x02".to_vec();
+        let odd = b"mrpl\x01".to_vec();
         let error = Message::decode(&odd).unwrap_err();
-        assert_eq!(error.to_string(), "it is of version 2; this program speaks version 1");
+        assert_eq!(error.to_string(), "it is of version 1; this program speaks version 2");
     }
 }

@@ -58,6 +58,11 @@ impl Receiver {
         self.sync
     }
 
+    /// Whose stream it is, and in which epoch.
+    pub(crate) fn of(&self) -> Option<(&str, u64)> {
+        self.of.as_ref().map(|(name, epoch)| (&**name, *epoch))
+    }
+
     /// The number of the last message that was taken.
     pub fn applied(&self) -> u64 {
         self.next.saturating_sub(1)

@@ -143,15 +143,17 @@ fn member(n: usize, count: usize, starts: u64, now: u64) -> Member {
     let peers = (0..count).filter(|other| *other != n).map(name).collect();
     let config = Config {
         group: "g".to_owned(),
+        share: String::new(),
         name: name(n),
         peers,
-        priority: 10,
+        priority: 10 + n as u8,
         interval_ns: 10 * MS,
         misses: 3,
         hold_ns: 200 * MS,
         settles_ns: SETTLES,
         digest: 1,
         incarnation: starts,
+        returns_ns: Some(400 * MS),
     };
     Member::new(config, now).unwrap()
 }
@@ -338,6 +340,9 @@ impl World {
             }
             Event::Tick(_) => {
                 member.tick(now, now);
+                if member.gives_back(now) {
+                    let _ = member.hand_over(now, now);
+                }
                 self.act(n);
                 self.at(now + MS, Event::Tick(n));
                 self.trouble(n);

@@ -1,17 +1,23 @@
 //! What `--replication` says: a group, this member, the others, the engine, addresses that move.
 //!
+//! What it says of the group comes first, then what it says of each share (`share=NAME services=NAME[,NAME...]`, and by choice
+//! `address=...` and `prefer=MEMBER[,MEMBER...]`).
+//!
 //! `group=NAME member=NAME server=URL[,URL...] listen=ADDR:PORT[,ADDR:PORT...] peer=NAME@ADDR:PORT[,ADDR:PORT...]...`, and by choice
-//! `address=PORT,IP,MAC[,VLAN]...`, `interval=10ms`, `misses=3`, `hold=1s`, `priority=100`, `batch=1ms`, `ca=FILE`, `certificate=FILE`,
+//! `address=PORT,IP,MAC[,VLAN]...`, `interval=10ms`, `misses=3`, `hold=1s`, `priority=100`, `rebalance=10s`, `batch=1ms`, `ca=FILE`, `certificate=FILE`,
 //! `key=FILE`, `credentials=FILE`. Paths are the places of `listen` and of each peer's addresses: the first to the first.
 
 use crate::failure::Failure;
-use replication::member;
+use replication::{Shares, member};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Members of a group, at most: each needs stripes of ports that are its own.
 const MEMBERS_MAX: usize = 16;
+
+/// Shares move to members that come earlier when these have lived for so long.
+const REBALANCE: Duration = Duration::from_secs(10);
 
 /// Another member.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +55,18 @@ impl Server {
     }
 }
 
+/// A share: services whose packets one member forwards.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Share {
+    pub(crate) name: String,
+    /// Names of services, or of their groups.
+    pub(crate) services: Vec<String>,
+    /// Addresses that the share's active member has.
+    pub(crate) addresses: Vec<Address>,
+    /// Members that come first.
+    pub(crate) prefer: Vec<String>,
+}
+
 /// All of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
@@ -63,6 +81,10 @@ pub(crate) struct Settings {
     pub(crate) hold: Duration,
     pub(crate) batch: Duration,
     pub(crate) priority: u8,
+    /// A member that comes earlier gets its place back once it has lived for so long.
+    pub(crate) rebalance: Option<Duration>,
+    /// None: the whole process is active or a standby.
+    pub(crate) shares: Vec<Share>,
 }
 
 impl Settings {
@@ -83,20 +105,45 @@ impl Settings {
             hold: Duration::from_secs(1),
             batch: Duration::from_millis(1),
             priority: 100,
+            rebalance: None,
+            shares: Vec::new(),
         };
         let (mut certificate, mut key) = (None, None);
-        let mut seen = Vec::new();
+        let (mut seen, mut rebalance) = (Vec::new(), None);
         for word in line.split_whitespace() {
             let (name, value) = word
                 .split_once('=')
                 .filter(|(_, value)| !value.is_empty())
                 .ok_or_else(|| format!("{word}: KEY=VALUE was expected"))?;
             let wrong = |want: &str| format!("{word}: {want} was expected");
+            if name == "share" {
+                read.shares.push(Share { name: value.to_owned(), ..Share::default() });
+                seen.retain(|name| !matches!(*name, "services" | "prefer"));
+                continue;
+            }
             if !matches!(name, "peer" | "address") {
                 if seen.contains(&name) {
                     return Err(format!("{name}= is there twice"));
                 }
                 seen.push(name);
+            }
+            if let Some(share) = read.shares.last_mut() {
+                let names = || value.split(',').map(str::to_owned).collect();
+                match name {
+                    "services" => share.services = names(),
+                    "prefer" => share.prefer = names(),
+                    "address" => share
+                        .addresses
+                        .push(address(value).ok_or_else(|| wrong("PORT,IP,MAC[,VLAN]"))?),
+                    _ => {
+                        return Err(format!(
+                            "{word}: behind share={} there are services=, address=, prefer= and the next share=; what is the \
+                             whole group's comes before the first share=",
+                            share.name
+                        ));
+                    }
+                }
+                continue;
             }
             match name {
                 "group" => read.group = value.to_owned(),
@@ -129,6 +176,15 @@ impl Settings {
                 "priority" => {
                     read.priority = value.parse().map_err(|_| wrong("a number up to 255"))?;
                 }
+                "rebalance" => {
+                    rebalance = Some(match value {
+                        "never" => None,
+                        _ => Some(time(value).ok_or_else(|| wrong("a time as 10s, or never"))?),
+                    });
+                }
+                "services" | "prefer" => {
+                    return Err(format!("{word}: it belongs to a share, behind share=NAME"));
+                }
                 "ca" => read.server.ca = Some(value.into()),
                 "certificate" => certificate = Some(PathBuf::from(value)),
                 "key" => key = Some(PathBuf::from(value)),
@@ -136,7 +192,7 @@ impl Settings {
                 _ => {
                     return Err(format!(
                         "{word}: there are group=, member=, server=, listen=, peer=, address=, interval=, misses=, hold=, \
-                         batch=, priority=, ca=, certificate=, key= and credentials="
+                         batch=, priority=, rebalance=, ca=, certificate=, key=, credentials= and share="
                     ));
                 }
             }
@@ -146,6 +202,17 @@ impl Settings {
             (None, None) => None,
             _ => return Err("certificate= and key= go together".to_owned()),
         };
+        // Shares go where they belong by themselves; a group without them stays where it is.
+        let shared = (!read.shares.is_empty()).then_some(REBALANCE);
+        read.rebalance = rebalance.unwrap_or(shared);
+        if !read.shares.is_empty() {
+            if seen.contains(&"priority") {
+                return Err("priority=: shares have prefer=MEMBER instead".to_owned());
+            }
+            if !read.addresses.is_empty() {
+                return Err("address=: it belongs to a share, behind share=NAME".to_owned());
+            }
+        }
         read.check()?;
         Ok(read)
     }
@@ -175,14 +242,44 @@ impl Settings {
                 ));
             }
         }
-        self.member(0, 0).check().map_err(|error| error.to_string())
+        let mut seen: Vec<&str> = Vec::new();
+        for share in &self.shares {
+            if share.services.is_empty() {
+                return Err(format!("share={}: services= is missing", share.name));
+            }
+            for service in &share.services {
+                if seen.contains(&&**service) {
+                    return Err(format!("share={}: service {service} is there twice", share.name));
+                }
+                seen.push(service);
+            }
+        }
+        self.members(0, 0).map(drop).map_err(|error| error.to_string())
+    }
+
+    /// The state machines of all shares, at the time 0.
+    ///
+    /// # Errors
+    /// If they cannot be as they are configured.
+    pub(crate) fn members(
+        &self,
+        digest: u64,
+        incarnation: u64,
+    ) -> Result<Shares, member::ConfigError> {
+        let share = |share: &Share| replication::shares::Share {
+            name: share.name.clone(),
+            prefer: share.prefer.clone(),
+        };
+        let shares: Vec<_> = self.shares.iter().map(share).collect();
+        Shares::new(&self.member(digest, incarnation), &shares, 0)
     }
 
     /// What the state machine is told.
-    pub(crate) fn member(&self, digest: u64, incarnation: u64) -> member::Config {
+    fn member(&self, digest: u64, incarnation: u64) -> member::Config {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 1024);
         member::Config {
             group: self.group.clone(),
+            share: String::new(),
             name: self.member.clone(),
             peers: self.peers.iter().map(|peer| peer.name.clone()).collect(),
             priority: self.priority,
@@ -192,6 +289,7 @@ impl Settings {
             settles_ns: member::SETTLES_NS,
             digest,
             incarnation,
+            returns_ns: self.rebalance.map(ns),
         }
     }
 
@@ -270,6 +368,24 @@ mod tests {
     }
 
     #[test]
+    fn shares_are_read() {
+        let line = format!(
+            "{LEAST} share=one services=nat1,arp1 address=lan,10.1.0.1,02:00:00:00:00:01 prefer=b share=two services=nat2"
+        );
+        let read = Settings::parse(&line).unwrap();
+        assert_eq!(read.rebalance, Some(REBALANCE));
+        let [one, two] = &read.shares[..] else { panic!("two") };
+        assert_eq!((&*one.name, one.services.len(), one.addresses.len()), ("one", 2, 1));
+        assert_eq!((&*two.name, two.prefer.len()), ("two", 0));
+        let members = read.members(7, 8).unwrap();
+        assert_eq!((members.all().len(), members.all()[0].config().priority), (2, 255));
+        let never = Settings::parse(&line.replace(" share=one", " rebalance=never share=one"));
+        assert_eq!(never.unwrap().rebalance, None);
+        let alone = Settings::parse(LEAST).unwrap();
+        assert_eq!((alone.rebalance, alone.members(1, 1).unwrap().all().len()), (None, 1));
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (line, why) in [
             ("", "group= is missing"),
@@ -286,6 +402,18 @@ mod tests {
             (&format!("{LEAST} peer=c@10.0.0.3:1,10.0.0.4:1"), "one of each makes a path"),
             (&format!("{LEAST} peer=a@10.0.0.1:1"), "two members are named a"),
             (&format!("{LEAST} peer=b@10.0.0.1:1"), "two members are named b"),
+            (&format!("{LEAST} services=x"), "behind share=NAME"),
+            (&format!("{LEAST} rebalance=soon"), "a time as 10s, or never"),
+            (&format!("{LEAST} share=s"), "services= is missing"),
+            (&format!("{LEAST} share=s services=x share=t services=x"), "x is there twice"),
+            (&format!("{LEAST} share=s services=x share=s services=y"), "two shares are named s"),
+            (&format!("{LEAST} share=s services=x prefer=z"), "no member"),
+            (&format!("{LEAST} share=s services=x hold=1s"), "before the first share="),
+            (&format!("{LEAST} priority=7 share=s services=x"), "prefer=MEMBER instead"),
+            (
+                &format!("{LEAST} address=l,10.1.0.1,02:00:00:00:00:01 share=s services=x"),
+                "to a share",
+            ),
             (&LEAST.replace("member=b", "member=b.c"), "no name of a member"),
         ] {
             let error = Settings::parse(line).unwrap_err();

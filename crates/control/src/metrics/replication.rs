@@ -2,7 +2,7 @@
 
 use super::source::Source;
 use metrics::{Family, Text};
-use replication::Role;
+use replication::{Role, View};
 
 const ACTIVE: Family =
     Family::gauge("millrace_replication_active", "1 if this member of its group forwards, else 0");
@@ -44,23 +44,38 @@ const CHANGES: Family = Family::counter(
 pub(super) fn tell(source: &Source<'_>, text: &mut Text) {
     let Some(group) = source.bridges.replication() else { return };
     let shown = group.shown();
-    let (view, counts) = (&shown.view, &shown.counts);
+    let counts = &shown.counts;
     let of = [("group", &*shown.group), ("member", &*shown.member)];
-    let active = view.role == Role::Active;
-    text.family(&ACTIVE).put(&of, u64::from(active));
-    text.family(&EPOCH).put(&of, view.epoch);
-    text.family(&PROTECTED).put(&of, u64::from(view.protected));
-    text.family(&ENGINE).put(&of, u64::from(view.store.connected));
+    let shared = |share: &str| !share.is_empty();
+    // A family for each: a share is a label more, where there are some.
+    let put = |text: &mut Text, family: &Family, value: &dyn Fn(&View) -> u64| {
+        let mut family = text.family(family);
+        for view in &shown.views {
+            let labels = [of[0], of[1], ("share", &*view.share)];
+            family.put(&labels[..2 + usize::from(shared(&view.share))], value(view));
+        }
+    };
+    let active = |view: &View| view.role == Role::Active;
+    put(text, &ACTIVE, &|view| u64::from(active(view)));
+    put(text, &EPOCH, &|view| view.epoch);
+    put(text, &PROTECTED, &|view| u64::from(view.protected));
+    let engine = shown.views.iter().all(|view| view.store.connected);
+    text.family(&ENGINE).put(&of, u64::from(engine));
     text.family(&LAG).put(&of, counts.lag_ns as f64 / 1e9);
     let mut family = text.family(&ALIVE);
-    for peer in &view.peers {
+    for peer in shown.views.iter().take(1).flat_map(|view| &view.peers) {
         family.put(&[of[0], of[1], ("peer", &peer.name)], u64::from(peer.alive));
     }
     let mut family = text.family(&BEHIND);
-    for peer in view.peers.iter().filter(|peer| active && peer.alive) {
-        let applied = peer.last.as_ref().map_or(0, |last| last.seq);
-        family.put(&[of[0], of[1], ("peer", &peer.name)], view.seq.saturating_sub(applied));
+    for view in shown.views.iter().filter(|view| active(view)) {
+        for peer in view.peers.iter().filter(|peer| peer.alive) {
+            let applied = peer.last.as_ref().map_or(0, |last| last.seq);
+            let labels = [of[0], of[1], ("peer", &*peer.name), ("share", &*view.share)];
+            let labels = &labels[..3 + usize::from(shared(&view.share))];
+            family.put(labels, view.seq.saturating_sub(applied));
+        }
     }
+    let sum = |of: fn(&View) -> u64| shown.views.iter().map(of).sum();
     let mut by = |family: &Family, label: &'static str, all: &[(&'static str, u64)]| {
         let mut family = text.family(family);
         for (word, n) in all {
@@ -76,8 +91,9 @@ pub(super) fn tell(source: &Source<'_>, text: &mut Text) {
             ("unsent", counts.unsent),
             ("taken", counts.messages),
             ("damaged", counts.damaged),
-            ("missing", view.gaps),
-            ("stale", view.stale),
+            ("missing", sum(|view| view.gaps)),
+            ("stale", sum(|view| view.stale)),
+            ("other_share", counts.other_share),
         ],
     );
     by(&BYTES, "direction", &[("sent", counts.sent_octets), ("taken", counts.octets)]);

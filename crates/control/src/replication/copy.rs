@@ -1,10 +1,15 @@
-//! The trackers of all bridges: followed where this member is active, a copy where it is a standby.
+//! The trackers of all bridges, or those of a share's services: followed where this member is active, a copy where it is a standby.
+//!
+//! Where the group has no shares, the gates of all bridges are shut at a standby, and no frame passes. A share has services of its own:
+//! those are what stands by, and the bridges forward on.
 
 use crate::bridges::Bridges;
+use datapath::services::elements::Named;
 use datapath::services::trackers::Tracked;
 use replication::message::Part;
 use service::nat::Stripes;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use switch::Switch;
 
 /// Octets of changes that a tracker keeps until they are taken, at most: the longest message is not much longer.
@@ -24,6 +29,8 @@ struct One {
 /// All of them, by bridge and name.
 pub(crate) struct Copy {
     bridges: Bridges,
+    /// Names of the share's services, or of their groups; none where there are no shares.
+    scope: Option<Vec<String>>,
     all: BTreeMap<String, One>,
     active: bool,
     stripes: Stripes,
@@ -46,10 +53,11 @@ pub(crate) struct Telling {
 }
 
 impl Copy {
-    /// Copies of all trackers: they stand still, and no frame passes.
-    pub(crate) fn standby(bridges: &Bridges) -> Copy {
+    /// Copies of all trackers, or those of these services: they stand still, and no frame passes.
+    pub(crate) fn standby(bridges: &Bridges, scope: Option<Vec<String>>) -> Copy {
         let mut copy = Copy {
             bridges: bridges.clone(),
+            scope,
             all: BTreeMap::new(),
             active: false,
             stripes: Stripes::ALL,
@@ -66,9 +74,21 @@ impl Copy {
     /// Trackers that have come since, and those that have gone.
     pub(crate) fn look(&mut self) {
         let mut all = BTreeMap::new();
+        match &self.scope {
+            None => self.each_switch(|switch| switch.set_standby_if_new(!self.active)),
+            Some(scope) => self.each_switch(|switch| {
+                switch.services().elements().iter().for_each(|elements| elements.hold(scope));
+            }),
+        }
         for bridge in self.bridges.all() {
-            bridge.switch().set_standby_if_new(!self.active);
             for tracked in bridge.switch().services().trackers() {
+                let service = tracked.name.strip_prefix("service:");
+                let outside = |scope: &Vec<String>| {
+                    !service.is_some_and(|service| scope.iter().any(|name| name == service))
+                };
+                if self.scope.as_ref().is_some_and(outside) {
+                    continue;
+                }
                 let name = format!("{}/{}", bridge.name(), tracked.name);
                 let known = self.all.remove(&name).filter(|one| one.tracked.is(&tracked));
                 let one = known.unwrap_or_else(|| {
@@ -80,6 +100,9 @@ impl Copy {
             }
         }
         self.all = all;
+        if self.scope.is_some() {
+            self.gate(!self.active);
+        }
     }
 
     fn begin(&self, one: &One) {
@@ -96,10 +119,36 @@ impl Copy {
         });
     }
 
+    fn each_switch(&self, mut act: impl FnMut(&Switch)) {
+        self.bridges.all().iter().for_each(|bridge| act(bridge.switch()));
+    }
+
     fn gate(&self, standby: bool) {
-        for bridge in self.bridges.all() {
-            bridge.switch().set_standby(standby);
+        match &self.scope {
+            None => self.each_switch(|switch| switch.set_standby(standby)),
+            Some(scope) => self.each_service(scope, |named| named.set_standby(standby)),
         }
+    }
+
+    /// The services of the share, each group once.
+    fn each_service(&self, scope: &[String], mut act: impl FnMut(&Named)) {
+        self.each_switch(|switch| {
+            let Some(elements) = switch.services().elements() else { return };
+            let its = |named: &Arc<Named>| {
+                scope.iter().any(|name| *name == *named.group.as_ref().unwrap_or(&named.name))
+            };
+            elements.owners().iter().filter(|named| its(named)).for_each(|named| act(named));
+        });
+    }
+
+    /// Names of the share's services that are not there.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let Some(scope) = &self.scope else { return Vec::new() };
+        let mut there = Vec::new();
+        self.each_service(scope, |named| {
+            there.push(named.group.clone().unwrap_or_else(|| named.name.clone()));
+        });
+        scope.iter().filter(|name| !there.contains(name)).cloned().collect()
     }
 
     /// No frame passes, and then no connection ages.
@@ -118,8 +167,8 @@ impl Copy {
         self.gate(false);
     }
 
-    /// Frames pass no more; what they have changed is still told.
-    pub(crate) fn stop_frames(&self) {
+    /// Packets pass no more; what they have changed is still told.
+    pub(crate) fn stop_packets(&self) {
         self.gate(true);
     }
 
@@ -253,12 +302,18 @@ impl Copy {
         let mut text = String::new();
         for bridge in self.bridges.all() {
             text.push_str(bridge.name());
-            for tracked in bridge.switch().services().trackers() {
-                text.push('\n');
-                text.push_str(&tracked.name);
+            if self.scope.is_none() {
+                for tracked in bridge.switch().services().trackers() {
+                    text.push('\n');
+                    text.push_str(&tracked.name);
+                }
             }
             let elements = bridge.switch().services().elements();
             for named in elements.map(|elements| elements.list()).unwrap_or_default() {
+                let name = named.group.as_ref().unwrap_or(&named.name);
+                if self.scope.as_ref().is_some_and(|scope| !scope.contains(name)) {
+                    continue;
+                }
                 let settings = named.settings();
                 text.push_str(&format!("\n{} {} {settings:?}", named.name, named.kind));
             }

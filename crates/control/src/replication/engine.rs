@@ -9,10 +9,10 @@ pub(crate) enum Brought {
     Connected(bool),
     /// Octets of a message, in the order in which their sender published them.
     Message(Vec<u8>),
-    /// What the store holds, with its revision: 0 and none, if nobody has written.
-    Stored(u64, Option<Owner>),
-    /// A write was refused, or has failed. What the store holds comes behind it.
-    NotWritten,
+    /// What the store holds of a share, with its revision: 0 and none, if nobody has written.
+    Stored(String, u64, Option<Owner>),
+    /// A write about a share was refused, or has failed; of all shares, if it does not say of which. What the store holds comes behind it.
+    NotWritten(Option<String>),
 }
 
 /// An engine.
@@ -21,6 +21,6 @@ pub(crate) trait Engine {
     fn publish(&self, octets: Vec<u8>) -> bool;
     /// Whether there is room for what can wait.
     fn has_room(&self) -> bool;
-    /// Writes into the store, if its revision is still this one.
-    fn write(&self, revision: u64, owner: Owner);
+    /// Writes into the store who has a share, if its revision is still this one.
+    fn write(&self, share: &str, revision: u64, owner: Owner);
 }

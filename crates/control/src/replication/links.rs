@@ -5,7 +5,7 @@
 
 use crate::config::group::{Peer, Settings};
 use replication::Heartbeat;
-use replication::heartbeat::HEARTBEAT_MAX;
+use replication::heartbeat::DATAGRAM_MAX;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +24,8 @@ const KEPT: usize = 64;
 /// What a link brings.
 #[derive(Debug)]
 pub(crate) enum Heard {
-    Beat(Heartbeat),
+    /// Heartbeats of one datagram.
+    Beats(Vec<Heartbeat>),
     /// A member's process has ended.
     Closed(String),
 }
@@ -78,24 +79,25 @@ pub(crate) fn start(
 }
 
 impl Links {
-    /// Sends a heartbeat by all paths. What a full socket or a link that is down loses is lost, as on the way.
-    pub(crate) fn send(&self, beat: &Heartbeat) {
-        let octets = beat.encode();
-        for (socket, others) in &self.paths {
-            for to in others {
-                let _ = socket.try_send_to(&octets, *to);
+    /// Sends heartbeats by all paths. What a full socket or a link that is down loses is lost, as on the way.
+    pub(crate) fn send(&self, beats: &[Heartbeat]) {
+        for octets in Heartbeat::pack(beats) {
+            for (socket, others) in &self.paths {
+                for to in others {
+                    let _ = socket.try_send_to(&octets, *to);
+                }
             }
         }
     }
 }
 
 async fn receive(socket: Arc<UdpSocket>, to: Sender<Heard>) {
-    let mut octets = [0; HEARTBEAT_MAX];
+    let mut octets = [0; DATAGRAM_MAX];
     loop {
         match socket.recv_from(&mut octets).await {
             Ok((len, _)) => {
-                if let Some(beat) = Heartbeat::decode(&octets[..len])
-                    && to.send(Heard::Beat(beat)).await.is_err()
+                if let Some(beats) = Heartbeat::unpack(&octets[..len])
+                    && to.send(Heard::Beats(beats)).await.is_err()
                 {
                     return;
                 }

@@ -9,6 +9,7 @@
 //! | [`links`] | heartbeats, and sockets that close |
 //! | [`copy`] | trackers: followed, or a copy |
 //! | [`address`] | frames by which a network learns where an address is |
+//! | [`share`] | a share: its copy, who wants what, its addresses |
 //! | [`run`] | the thread |
 //!
 //! Checked by: the tests of its modules; `lab/ha`, with two switches, a broker and traffic in namespaces; the crate's simulation.
@@ -19,6 +20,7 @@ mod engine;
 mod links;
 mod nats;
 mod run;
+mod share;
 
 use crate::bridges::Bridges;
 use crate::config::group::Settings;
@@ -26,7 +28,7 @@ use crate::failure::Failure;
 use crate::group::{Counts, Group, Shown};
 use crate::sync::lock;
 use copy::Copy;
-use replication::{Role, Store, View};
+use share::Share;
 use std::sync::mpsc::{Sender as Answer, channel as answer};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -38,9 +40,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is asked of a member.
 enum Asked {
-    Promote(Answer<Result<(), String>>),
-    Demote(Answer<Result<(), String>>),
-    Drain(Answer<Result<String, String>>),
+    Promote(Option<String>, Answer<Result<(), String>>),
+    Demote(Option<String>, Answer<Result<(), String>>),
+    Drain(Option<String>, Answer<Result<String, String>>),
+    Rebalance(Answer<Result<(), String>>),
     End,
 }
 
@@ -58,22 +61,27 @@ impl Replication {
         bridges: &Bridges,
     ) -> Result<Arc<Replication>, Failure> {
         let bound = links::bind(settings).map_err(Failure::Bad)?;
-        let copy = Copy::standby(bridges);
-        let view = View {
-            role: Role::Standby,
-            epoch: 0,
-            protected: false,
-            synced: false,
-            seq: 0,
-            gaps: 0,
-            stale: 0,
-            store: Store::default(),
-            peers: Vec::new(),
+        let shares: Vec<Share> = match &settings.shares[..] {
+            [] => vec![Share::new(Copy::standby(bridges, None), settings.addresses.clone())],
+            shares => shares
+                .iter()
+                .map(|share| {
+                    let copy = Copy::standby(bridges, Some(share.services.clone()));
+                    Share::new(copy, share.addresses.clone())
+                })
+                .collect(),
         };
         let (group, member) = (settings.group.clone(), settings.member.clone());
-        let shown = Shown { group, member, view, counts: Counts::default() };
+        let members = settings.members(0, 0).map_err(|why| Failure::Bad(why.to_string()))?;
+        let shown = Shown {
+            group,
+            member,
+            views: members.all().iter().map(|member| member.view(0)).collect(),
+            drained: vec![false; members.all().len()],
+            counts: Counts::default(),
+        };
         let shown = Arc::new(Mutex::new(shown));
-        let runner = run::Runner::new(settings.clone(), bridges.clone(), copy, shown.clone());
+        let runner = run::Runner::new(settings.clone(), bridges.clone(), shares, shown.clone());
         let runner = runner.map_err(Failure::Bad)?;
         let (ask, asked) = channel(16);
         let thread = std::thread::Builder::new()
@@ -96,16 +104,20 @@ impl Group for Replication {
         lock(&self.shown).clone()
     }
 
-    fn promote(&self) -> Result<(), String> {
-        self.asks(Asked::Promote)
+    fn promote(&self, share: Option<String>) -> Result<(), String> {
+        self.asks(|to| Asked::Promote(share, to))
     }
 
-    fn demote(&self) -> Result<(), String> {
-        self.asks(Asked::Demote)
+    fn demote(&self, share: Option<String>) -> Result<(), String> {
+        self.asks(|to| Asked::Demote(share, to))
     }
 
-    fn drain(&self) -> Result<String, String> {
-        self.asks(Asked::Drain)
+    fn drain(&self, share: Option<String>) -> Result<String, String> {
+        self.asks(|to| Asked::Drain(share, to))
+    }
+
+    fn rebalance(&self) -> Result<(), String> {
+        self.asks(Asked::Rebalance)
     }
 
     fn stop(&self) {

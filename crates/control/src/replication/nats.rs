@@ -1,6 +1,7 @@
 //! NATS as the engine: the stream over its core, the store in JetStream's key-value store.
 //!
-//! Messages go by the subject `millrace.GROUP`. The store is the bucket `millrace-GROUP`, whose key `owner` names the active member. A server
+//! Messages go by the subject `millrace.GROUP`. The store is the bucket `millrace-GROUP`, whose key `owner` names the active member; of a
+//! share, `owner.SHARE` does. A server
 //! without JetStream carries the stream all the same: what the store would settle is then settled by heartbeats alone, and that
 //! is said.
 //!
@@ -25,9 +26,23 @@ const AGAIN: Duration = Duration::from_millis(100);
 const STORE_AGAIN: Duration = Duration::from_secs(1);
 const KEY: &str = "owner";
 
+/// What is to be written: of which share, over which revision.
+type Write = (String, u64, Owner);
+
 enum Out {
     Message(Vec<u8>),
-    Write(u64, Owner),
+    Write(Write),
+}
+
+/// The key of a share.
+fn key(share: &str) -> String {
+    if share.is_empty() { KEY.to_owned() } else { format!("{KEY}.{share}") }
+}
+
+/// The share of a key; none of a key that is another's.
+fn share(key: &str) -> Option<&str> {
+    let rest = key.strip_prefix(KEY)?;
+    if rest.is_empty() { Some("") } else { rest.strip_prefix('.') }
 }
 
 /// A client of NATS; it ends when this is dropped.
@@ -44,9 +59,9 @@ impl Engine for Nats {
         self.out.capacity() > WAITING / 2
     }
 
-    fn write(&self, revision: u64, owner: Owner) {
+    fn write(&self, share: &str, revision: u64, owner: Owner) {
         // Without room the write is asked for again, when the store has said something.
-        let _ = self.out.try_send(Out::Write(revision, owner));
+        let _ = self.out.try_send(Out::Write((share.to_owned(), revision, owner)));
     }
 }
 
@@ -59,7 +74,11 @@ pub(crate) async fn start(settings: &Settings, to: Sender<Brought>) -> Result<Na
         .map_err(|error| format!("server={}: {error}", settings.server.urls.join(",")))?;
     let (out, waiting) = channel(WAITING);
     tokio::spawn(receive(client.clone(), settings.group.clone(), to.clone()));
-    tokio::spawn(send(client, settings.group.clone(), waiting, to));
+    let shares = match &settings.shares[..] {
+        [] => vec![String::new()],
+        shares => shares.iter().map(|share| share.name.clone()).collect(),
+    };
+    tokio::spawn(send(client, settings.group.clone(), shares, waiting, to));
     Ok(Nats { out })
 }
 
@@ -128,10 +147,16 @@ async fn receive(client: Client, group: String, to: Sender<Brought>) {
 }
 
 /// What this member publishes and writes.
-async fn send(client: Client, group: String, mut waiting: Receiver<Out>, to: Sender<Brought>) {
+async fn send(
+    client: Client,
+    group: String,
+    shares: Vec<String>,
+    mut waiting: Receiver<Out>,
+    to: Sender<Brought>,
+) {
     let subject = async_nats::Subject::from(format!("millrace.{group}"));
-    let (writes, asked) = channel(4);
-    tokio::spawn(store(client.clone(), group, asked, to.clone()));
+    let (writes, asked) = channel(shares.len().max(4));
+    tokio::spawn(store(client.clone(), group, shares, asked, to.clone()));
     while let Some(out) = waiting.recv().await {
         match out {
             // What waits while the server is away is old when it comes back.
@@ -139,9 +164,10 @@ async fn send(client: Client, group: String, mut waiting: Receiver<Out>, to: Sen
             Out::Message(octets) => {
                 let _ = client.publish(subject.clone(), octets.into()).await;
             }
-            Out::Write(revision, owner) => {
-                if writes.try_send((revision, owner)).is_err() {
-                    let _ = to.send(Brought::NotWritten).await;
+            Out::Write(write) => {
+                let share = write.0.clone();
+                if writes.try_send(write).is_err() {
+                    let _ = to.send(Brought::NotWritten(Some(share))).await;
                 }
             }
         }
@@ -152,7 +178,8 @@ async fn send(client: Client, group: String, mut waiting: Receiver<Out>, to: Sen
 async fn store(
     client: Client,
     group: String,
-    mut asked: Receiver<(u64, Owner)>,
+    shares: Vec<String>,
+    mut asked: Receiver<Write>,
     to: Sender<Brought>,
 ) {
     let mut said = false;
@@ -167,7 +194,7 @@ async fn store(
                     );
                 }
                 while asked.try_recv().is_ok() {}
-                if to.send(Brought::NotWritten).await.is_err() {
+                if to.send(Brought::NotWritten(None)).await.is_err() {
                     return;
                 }
                 tokio::time::sleep(STORE_AGAIN).await;
@@ -175,7 +202,7 @@ async fn store(
             }
         };
         said = false;
-        if !follow(&bucket, &mut asked, &to).await {
+        if !follow(&bucket, &shares, &mut asked, &to).await {
             return;
         }
         tokio::time::sleep(AGAIN).await;
@@ -195,39 +222,44 @@ async fn bucket(client: &Client, group: &str) -> Result<kv::Store, String> {
 /// Tells what the store holds until it cannot; false if nobody listens any more.
 async fn follow(
     bucket: &kv::Store,
-    asked: &mut Receiver<(u64, Owner)>,
+    shares: &[String],
+    asked: &mut Receiver<Write>,
     to: &Sender<Brought>,
 ) -> bool {
-    let Ok(mut watch) = bucket.watch(KEY).await else { return true };
+    let Ok(mut watch) = bucket.watch_all().await else { return true };
     // What was there before the watch began.
-    if !tell(bucket, to).await {
-        return !to.is_closed();
+    for share in shares {
+        if !tell(bucket, share, to).await {
+            return !to.is_closed();
+        }
     }
     loop {
         tokio::select! {
             entry = watch.next() => match entry {
                 Some(Ok(entry)) => {
+                    let Some(share) = share(&entry.key) else { continue };
                     let owner = Owner::decode(&entry.value);
-                    if to.send(Brought::Stored(entry.revision, owner)).await.is_err() {
+                    let stored = Brought::Stored(share.to_owned(), entry.revision, owner);
+                    if to.send(stored).await.is_err() {
                         return false;
                     }
                 }
                 Some(Err(_)) | None => return true,
             },
             write = asked.recv() => {
-                let Some((revision, owner)) = write else { return false };
-                let written = bucket.update(KEY, owner.encode().into(), revision).await;
+                let Some((share, revision, owner)) = write else { return false };
+                let written = bucket.update(key(&share), owner.encode().into(), revision).await;
                 match written {
                     Ok(revision) => {
-                        if to.send(Brought::Stored(revision, Some(owner))).await.is_err() {
+                        if to.send(Brought::Stored(share, revision, Some(owner))).await.is_err() {
                             return false;
                         }
                     }
                     Err(_) => {
-                        if to.send(Brought::NotWritten).await.is_err() {
+                        if to.send(Brought::NotWritten(Some(share.clone()))).await.is_err() {
                             return false;
                         }
-                        if !tell(bucket, to).await {
+                        if !tell(bucket, &share, to).await {
                             return !to.is_closed();
                         }
                     }
@@ -237,15 +269,15 @@ async fn follow(
     }
 }
 
-/// Reads the store and tells it; false if it cannot be read, or nobody listens.
-async fn tell(bucket: &kv::Store, to: &Sender<Brought>) -> bool {
-    match bucket.entry(KEY).await {
+/// Reads what the store holds of a share and tells it; false if it cannot be read, or nobody listens.
+async fn tell(bucket: &kv::Store, share: &str, to: &Sender<Brought>) -> bool {
+    match bucket.entry(key(share)).await {
         Ok(entry) => {
             let (revision, owner) = match entry {
                 Some(entry) => (entry.revision, Owner::decode(&entry.value)),
                 None => (0, None),
             };
-            to.send(Brought::Stored(revision, owner)).await.is_ok()
+            to.send(Brought::Stored(share.to_owned(), revision, owner)).await.is_ok()
         }
         Err(error) => {
             tracing::debug!(%error, "the store cannot be read");

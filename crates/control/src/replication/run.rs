@@ -1,22 +1,17 @@
 //! The thread that runs a member.
 
-use super::address;
-use super::copy::{Copy, Telling};
+use super::copy::Copy;
 use super::engine::{Brought, Engine};
 use super::links::{self, Heard, Links};
+use super::share::Share;
 use super::{Asked, nats};
 use crate::bridges::Bridges;
 use crate::config::group::Settings;
 use crate::group::{Counts, Shown};
 use crate::sync::lock;
-use datapath::worker::Injection;
-use ir::program::{Action as Run, Param};
-use ir::{Bits, Expr, Op};
-use openflow::PortNo;
 use replication::member::SWEEP_NS;
-use replication::{Action, Member, Message, Role};
+use replication::{Action, Heartbeat, Member, Message, Role, Shares};
 use service::nat::{STRIPES, Stripes};
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc::{Receiver, channel};
@@ -25,27 +20,23 @@ use tokio::sync::mpsc::{Receiver, channel};
 const BROUGHT: usize = 4096;
 /// Trackers are looked for so often.
 const LOOK_NS: u64 = 1_000_000_000;
-/// When the network is told where addresses are, after a promotion.
-const TELLS_NS: [u64; 4] = [0, 20_000_000, 200_000_000, 1_000_000_000];
+/// What people are shown is renewed so often.
+const SHOW_NS: u64 = 5_000_000;
 /// A member that is asked to end hands over in so long.
 const ENDS: Duration = Duration::from_millis(200);
 
 pub(super) struct Runner {
     settings: Settings,
     bridges: Bridges,
-    member: Member,
-    copy: Copy,
+    /// The state machines, and what belongs to each, in one order.
+    members: Shares,
+    shares: Vec<Share>,
     incarnation: u64,
     began: Instant,
     shown: Arc<Mutex<Shown>>,
     counts: Counts,
-    output: Arc<Run>,
-    telling: Option<Telling>,
-    wants_all: VecDeque<String>,
     looked_ns: u64,
-    sweep_ns: Option<u64>,
-    /// Of the last promotion: when, and how often the network was told.
-    promoted: Option<(u64, usize)>,
+    showed_ns: u64,
     changed_ns: u64,
 }
 
@@ -61,33 +52,35 @@ impl Runner {
     pub(super) fn new(
         settings: Settings,
         bridges: Bridges,
-        copy: Copy,
+        shares: Vec<Share>,
         shown: Arc<Mutex<Shown>>,
     ) -> Result<Runner, String> {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let incarnation = u64::try_from(wall.as_nanos()).unwrap_or(1);
-        let digest = copy.digest();
-        let member = settings.member(digest, incarnation);
-        let member = Member::new(member, 0).map_err(|error| error.to_string())?;
-        let params = vec![Param { name: "to".to_owned(), width: 32 }];
-        let body = vec![Op::Output { port: Expr::Param(0) }];
-        Ok(Runner {
+        let members = settings.members(0, incarnation).map_err(|error| error.to_string())?;
+        let mut runner = Runner {
             settings,
             bridges,
-            member,
-            copy,
+            members,
+            shares,
             incarnation,
             began: Instant::now(),
             shown,
             counts: Counts::default(),
-            output: Arc::new(Run { name: "replication".to_owned(), params, body }),
-            telling: None,
-            wants_all: VecDeque::new(),
             looked_ns: 0,
-            sweep_ns: None,
-            promoted: None,
+            showed_ns: 0,
             changed_ns: 0,
-        })
+        };
+        runner.look();
+        for share in &runner.shares {
+            for service in share.copy.missing() {
+                tracing::warn!(
+                    service,
+                    "a share of the group is to have a service that is not there"
+                );
+            }
+        }
+        Ok(runner)
     }
 
     fn now_ns(&self) -> u64 {
@@ -146,12 +139,12 @@ impl Runner {
         asked: &mut Receiver<Asked>,
     ) -> Woken {
         let now_ns = self.now_ns();
-        let mut until = self.member.next_wake();
-        if self.member.role() == Role::Active {
+        let mut until = self.members.next_wake();
+        if self.members.all().iter().any(is_active) {
             let batch = u64::try_from(self.settings.batch.as_nanos()).unwrap_or(u64::MAX);
             until = until.min(self.changed_ns + batch);
         }
-        if self.telling.is_some() {
+        if self.shares.iter().any(|share| share.telling.is_some()) {
             until = now_ns;
         }
         let span = Duration::from_nanos(until.saturating_sub(now_ns));
@@ -179,11 +172,11 @@ impl Runner {
     fn hear(&mut self, heard: Heard) {
         let now_ns = self.now_ns();
         match heard {
-            Heard::Beat(beat) => {
+            Heard::Beats(beats) => {
                 self.counts.beats += 1;
-                self.member.heard(now_ns, beat);
+                beats.into_iter().for_each(|beat| self.members.heard(now_ns, beat));
             }
-            Heard::Closed(name) => self.member.closed(now_ns, &name),
+            Heard::Closed(name) => self.members.closed(now_ns, &name),
         }
     }
 
@@ -197,14 +190,23 @@ impl Runner {
                         "the engine of the group is away: connections are not protected"
                     ),
                 }
-                self.member.connected(connected);
+                self.members.connected(connected);
             }
             Brought::Message(octets) => match Message::decode(&octets) {
                 Ok(message) => {
                     self.counts.messages += 1;
                     self.counts.octets += octets.len() as u64;
                     self.counts.lag_ns = wall_ns().saturating_sub(message.sent_ns);
-                    self.member.received(now_ns, message);
+                    let share = message.share.clone();
+                    if self.members.received(now_ns, message).is_none() {
+                        if self.counts.other_share == 0 {
+                            tracing::warn!(
+                                share,
+                                "another member has a share that this one has not"
+                            );
+                        }
+                        self.counts.other_share += 1;
+                    }
                 }
                 Err(error) => {
                     if self.counts.damaged == 0 {
@@ -213,8 +215,15 @@ impl Runner {
                     self.counts.damaged += 1;
                 }
             },
-            Brought::Stored(revision, owner) => self.member.stored(now_ns, revision, owner),
-            Brought::NotWritten => self.member.not_written(),
+            Brought::Stored(share, revision, owner) => {
+                self.members.stored(now_ns, &share, revision, owner);
+            }
+            Brought::NotWritten(share) => {
+                let its = |member: &&mut Member| {
+                    share.as_ref().is_none_or(|share| *share == member.config().share)
+                };
+                self.members.all_mut().iter_mut().filter(its).for_each(Member::not_written);
+            }
         }
         self.act(links, engine);
     }
@@ -222,74 +231,177 @@ impl Runner {
     /// Somebody asks for something; whether it ends.
     fn asked(&mut self, asked: Asked, links: &Links, engine: &dyn Engine) -> bool {
         let now_ns = self.now_ns();
+        // Who has asked is answered when it is done, and shown.
         match asked {
-            Asked::Promote(to) => {
-                let _ = to.send(self.member.promote_by_command(now_ns));
+            Asked::Promote(share, to) => {
+                let done = self.each(share, |member| member.promote_by_command(now_ns));
+                self.done(links, engine);
+                let _ = to.send(done);
             }
-            Asked::Demote(to) => {
-                let _ = to.send(self.member.demote_by_command(now_ns));
+            Asked::Demote(share, to) => {
+                let done = self.each(share, |member| member.demote_by_command(now_ns));
+                self.done(links, engine);
+                let _ = to.send(done);
             }
-            Asked::Drain(to) => {
-                let _ = to.send(self.drain(links, engine));
+            Asked::Drain(share, to) => {
+                let done = self.drain(share.as_deref(), engine);
+                self.done(links, engine);
+                let _ = to.send(done);
+            }
+            Asked::Rebalance(to) => {
+                let done = self.rebalance();
+                self.done(links, engine);
+                let _ = to.send(done);
             }
             Asked::End => {
-                if self.member.role() == Role::Active && self.member.heir(now_ns).is_some() {
-                    let _ = self.drain(links, engine);
+                for at in 0..self.shares.len() {
+                    let member = &self.members.all()[at];
+                    if is_active(member) && member.heir(now_ns).is_some() {
+                        let _ = self.hand_over(at, engine);
+                    }
                 }
-                self.member.end();
+                self.members.all_mut().iter_mut().for_each(Member::end);
                 self.act(links, engine);
                 return true;
             }
         }
-        self.act(links, engine);
         false
     }
 
-    /// Frames stop, the last changes are told, and another one goes on.
-    fn drain(&mut self, links: &Links, engine: &dyn Engine) -> Result<String, String> {
-        let now_ns = self.now_ns();
-        if self.member.role() == Role::Active && self.member.heir(now_ns).is_some() {
-            self.copy.stop_frames();
-            self.publish(engine);
-        }
-        let to = self.member.hand_over(now_ns, wall_ns());
+    fn done(&mut self, links: &Links, engine: &dyn Engine) {
         self.act(links, engine);
-        to
+        self.show(self.now_ns());
+    }
+
+    /// Shares that were drained are given back.
+    fn rebalance(&mut self) -> Result<(), String> {
+        if self.settings.rebalance.is_none() {
+            return Err(
+                "this group is not rebalanced: it was started without rebalance=TIME".to_owned()
+            );
+        }
+        let mut members = self.members.all_mut().iter_mut();
+        match members.any(|member| member.is_drained()) {
+            false => Err("this member was not drained".to_owned()),
+            true => {
+                self.members.all_mut().iter_mut().for_each(|member| member.set_drained(false));
+                Ok(())
+            }
+        }
+    }
+
+    /// Does something with a share, or with all of them: fails if that fails for all.
+    fn each(
+        &mut self,
+        share: Option<String>,
+        mut act: impl FnMut(&mut Member) -> Result<(), String>,
+    ) -> Result<(), String> {
+        if let Some(share) = share {
+            let at = self.find(&share)?;
+            return act(&mut self.members.all_mut()[at]);
+        }
+        let done: Vec<_> = self.members.all_mut().iter_mut().map(&mut act).collect();
+        match done.iter().any(Result::is_ok) {
+            true => Ok(()),
+            false => done.into_iter().next().unwrap_or(Ok(())),
+        }
+    }
+
+    fn find(&self, share: &str) -> Result<usize, String> {
+        self.members.find(share).ok_or_else(|| {
+            let mut names = self.members.all().iter().map(|member| &*member.config().share);
+            match names.next() {
+                Some("") | None => "this group has no shares".to_owned(),
+                Some(first) => {
+                    let names: Vec<&str> = [first].into_iter().chain(names).collect();
+                    format!("there is no share {share}; there are {}", names.join(", "))
+                }
+            }
+        })
+    }
+
+    /// Hands a share over, or all of them, and gets none of them back until it is told to.
+    fn drain(&mut self, share: Option<&str>, engine: &dyn Engine) -> Result<String, String> {
+        let which = match share {
+            Some(share) => vec![self.find(share)?],
+            None => (0..self.shares.len()).collect(),
+        };
+        let mut done = Vec::new();
+        for at in which {
+            self.members.all_mut()[at].set_drained(true);
+            done.push(self.hand_over(at, engine));
+        }
+        let mut to: Vec<String> = done.iter().filter_map(|done| done.clone().ok()).collect();
+        to.sort();
+        to.dedup();
+        match to.is_empty() {
+            true => done.into_iter().next().unwrap_or_else(|| Err("there is no share".to_owned())),
+            false => Ok(to.join(", ")),
+        }
+    }
+
+    /// Packets stop, the last changes are told, and another one goes on.
+    fn hand_over(&mut self, at: usize, engine: &dyn Engine) -> Result<String, String> {
+        let now_ns = self.now_ns();
+        let member = &self.members.all()[at];
+        if is_active(member) && member.heir(now_ns).is_some() {
+            self.shares[at].copy.stop_packets();
+            self.publish(at, engine);
+        }
+        self.members.all_mut()[at].hand_over(now_ns, wall_ns())
     }
 
     /// What is due now.
     fn turn(&mut self, links: &Links, engine: &dyn Engine) {
         let now_ns = self.now_ns();
-        self.member.tick(now_ns, wall_ns());
+        self.members.tick(now_ns, wall_ns());
+        if let Some(at) = self.members.gives_back(now_ns)
+            && let Ok(to) = self.hand_over(at, engine)
+        {
+            let share = &self.members.all()[at].config().share;
+            tracing::info!(share, to, "it goes to the member that it prefers");
+        }
         self.act(links, engine);
         if now_ns.saturating_sub(self.looked_ns) >= LOOK_NS {
             self.looked_ns = now_ns;
-            self.copy.look();
-            self.member.set_digest(self.copy.digest());
+            self.look();
         }
-        if self.member.role() == Role::Active {
-            self.publish(engine);
-            self.tell_all(engine);
-            self.copy.set_stripes(self.stripes());
-            self.announce(now_ns);
-        } else if self.sweep_ns.is_some_and(|at| at <= now_ns) {
-            self.sweep_ns = None;
-            self.copy.sweep();
+        for at in 0..self.shares.len() {
+            if is_active(&self.members.all()[at]) {
+                self.publish(at, engine);
+                self.tell_all(at, engine);
+                let stripes = self.stripes(at);
+                self.shares[at].copy.set_stripes(stripes);
+                self.shares[at].announce(now_ns, &self.bridges);
+            } else if self.shares[at].sweep_ns.is_some_and(|when| when <= now_ns) {
+                self.shares[at].sweep_ns = None;
+                self.shares[at].copy.sweep();
+            }
         }
-        self.show(now_ns);
+        self.changed_ns = now_ns;
+        if now_ns.saturating_sub(self.showed_ns) >= SHOW_NS {
+            self.show(now_ns);
+        }
+    }
+
+    /// Trackers that have come and gone; what must be the same everywhere.
+    fn look(&mut self) {
+        for (share, member) in self.shares.iter_mut().zip(self.members.all_mut()) {
+            share.copy.look();
+            member.set_digest(share.copy.digest());
+        }
     }
 
     /// Tells what has changed.
-    fn publish(&mut self, engine: &dyn Engine) {
+    fn publish(&mut self, at: usize, engine: &dyn Engine) {
         let now_ns = self.now_ns();
-        self.changed_ns = now_ns;
-        let (messages, full) = self.copy.changes();
+        let (messages, full) = self.shares[at].copy.changes();
         if full {
             self.counts.full += 1;
-            self.member.skip();
+            self.members.all_mut()[at].skip();
         }
         for parts in messages {
-            if let Some(message) = self.member.changes(now_ns, wall_ns(), parts) {
+            if let Some(message) = self.members.all_mut()[at].changes(now_ns, wall_ns(), parts) {
                 self.send(engine, &message);
             }
         }
@@ -305,134 +417,127 @@ impl Runner {
     }
 
     /// Goes on telling all to who has asked, a slice at a time.
-    fn tell_all(&mut self, engine: &dyn Engine) {
+    fn tell_all(&mut self, at: usize, engine: &dyn Engine) {
         let (now_ns, wall) = (self.now_ns(), wall_ns());
         if !engine.has_room() {
             return;
         }
-        if self.telling.is_none()
-            && let Some(to) = self.wants_all.pop_front()
-            && let Some((id, message)) = self.member.all_begins(now_ns, wall, &to)
+        if self.shares[at].telling.is_none()
+            && let Some(to) = self.shares[at].wants_all.pop_front()
+            && let Some((id, message)) = self.members.all_mut()[at].all_begins(now_ns, wall, &to)
         {
             self.send(engine, &message);
-            self.telling = Some(self.copy.telling(id));
-            tracing::info!(to, "all connections are told");
+            self.shares[at].telling = Some(self.shares[at].copy.telling(id));
+            tracing::info!(share = message.share, to, "all connections are told");
         }
-        let Some(mut telling) = self.telling.take() else { return };
-        match self.copy.tell(&mut telling) {
+        let Some(mut telling) = self.shares[at].telling.take() else { return };
+        let member = &mut self.members.all_mut()[at];
+        match self.shares[at].copy.tell(&mut telling) {
             Some(parts) => {
+                let id = telling.id;
+                self.shares[at].telling = Some(telling);
                 if !parts.is_empty()
-                    && let Some(message) = self.member.part_of_all(now_ns, wall, telling.id, parts)
+                    && let Some(message) = member.part_of_all(now_ns, wall, id, parts)
                 {
                     self.send(engine, &message);
                 }
-                self.telling = Some(telling);
             }
             None => {
-                if let Some(message) = self.member.all_ends(now_ns, wall, telling.id) {
+                if let Some(message) = member.all_ends(now_ns, wall, telling.id) {
                     self.send(engine, &message);
                 }
             }
         }
     }
 
+    /// Does what the state machines say.
     fn act(&mut self, links: &Links, engine: &dyn Engine) {
-        for action in self.member.take_actions() {
-            match action {
-                Action::Beat(beat) => links.send(&beat),
-                Action::Send(message) => self.send(engine, &message),
-                Action::Promote(epoch, reason) => {
-                    let begin = Instant::now();
-                    self.copy.go_on(self.stripes());
-                    let now_ns = self.now_ns();
-                    self.promoted = Some((now_ns, 0));
-                    self.announce(now_ns);
-                    self.sweep_ns = None;
-                    self.counts.promoted(reason.word());
-                    let us = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
-                    tracing::warn!(epoch, %reason, us, "this member is active");
-                }
-                Action::Demote(epoch, reason) => {
-                    self.copy.stand_still();
-                    (self.telling, self.promoted) = (None, None);
-                    self.wants_all.clear();
-                    self.counts.demoted(reason.word());
-                    tracing::warn!(epoch, %reason, "this member is a standby");
-                }
-                Action::BeginSync => {
-                    self.sweep_ns = None;
-                    self.copy.begin_sync();
-                }
-                Action::Apply(parts) => {
-                    if !self.copy.apply(&parts) {
-                        self.member.lost();
-                    }
-                }
-                Action::EndSync => {
-                    self.sweep_ns = Some(self.now_ns() + SWEEP_NS);
-                    tracing::info!("this standby has all connections");
-                }
-                Action::TellAll(to) => {
-                    if !self.wants_all.contains(&to) {
-                        self.wants_all.push_back(to);
-                    }
-                }
-                Action::Write(revision, owner) => engine.write(revision, owner),
-                Action::Note(note) => tracing::warn!("{note}"),
+        let mut beats = Vec::new();
+        for at in 0..self.shares.len() {
+            for action in self.members.all_mut()[at].take_actions() {
+                self.do_one(at, action, &mut beats, engine);
             }
+        }
+        links.send(&beats);
+    }
+
+    fn do_one(
+        &mut self,
+        at: usize,
+        action: Action,
+        beats: &mut Vec<Heartbeat>,
+        engine: &dyn Engine,
+    ) {
+        let name = self.members.all()[at].config().share.clone();
+        match action {
+            Action::Beat(beat) => beats.push(beat),
+            Action::Send(message) => self.send(engine, &message),
+            Action::Promote(epoch, reason) => {
+                let begin = Instant::now();
+                let stripes = self.stripes(at);
+                self.shares[at].copy.go_on(stripes);
+                let now_ns = self.now_ns();
+                self.shares[at].promoted(now_ns, &self.bridges);
+                self.counts.promoted(reason.word());
+                let us = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
+                tracing::warn!(share = name, epoch, %reason, us, "this member is active");
+                self.showed_ns = 0;
+            }
+            Action::Demote(epoch, reason) => {
+                self.shares[at].demoted();
+                self.counts.demoted(reason.word());
+                tracing::warn!(share = name, epoch, %reason, "this member is a standby");
+                self.showed_ns = 0;
+            }
+            Action::BeginSync => {
+                self.shares[at].sweep_ns = None;
+                self.shares[at].copy.begin_sync();
+            }
+            Action::Apply(parts) => {
+                if !self.shares[at].copy.apply(&parts) {
+                    self.members.all_mut()[at].lost();
+                }
+            }
+            Action::EndSync => {
+                self.shares[at].sweep_ns = Some(self.now_ns() + SWEEP_NS);
+                tracing::info!(share = name, "this standby has all connections");
+            }
+            Action::TellAll(to) => {
+                let wants = &mut self.shares[at].wants_all;
+                if !wants.contains(&to) {
+                    wants.push_back(to);
+                }
+            }
+            Action::Write(revision, owner) => engine.write(&name, revision, owner),
+            Action::Note(note) => tracing::warn!(share = name, "{note}"),
         }
     }
 
     /// Ports that this member may give out: all its own, or those of this start alone while it does not know all connections.
-    fn stripes(&self) -> Stripes {
-        stripes(self.settings.place(), self.member.has_synced(), self.incarnation)
+    fn stripes(&self, at: usize) -> Stripes {
+        let knows = self.members.all()[at].has_synced();
+        stripes(self.settings.place(), knows, self.incarnation)
     }
 
-    /// Tells the network where the group's addresses are.
-    fn announce(&mut self, now_ns: u64) {
-        let Some((since, times)) = self.promoted else { return };
-        let due = TELLS_NS.get(times).is_some_and(|after| now_ns >= since + after);
-        if !due {
-            return;
-        }
-        self.promoted = Some((since, times + 1));
-        for address in &self.settings.addresses {
-            let bytes = address::frame(address);
-            let mut found = false;
-            for bridge in self.bridges.all() {
-                let ports = bridge.switch().ports();
-                let Some(port) = ports.iter().find(|port| port.info.name == address.port) else {
-                    continue;
-                };
-                found = true;
-                bridge.switch().inject(Injection {
-                    in_port: PortNo::CONTROLLER.0,
-                    bytes: bytes.clone(),
-                    action: self.output.clone(),
-                    args: vec![Bits::from_u128(port.number.into(), 32)],
-                });
-            }
-            if !found && times == 0 {
-                tracing::warn!(
-                    port = address.port,
-                    "an address of the group is at a port that is not there"
-                );
-            }
-        }
-    }
-
-    fn show(&self, now_ns: u64) {
+    fn show(&mut self, now_ns: u64) {
+        self.showed_ns = now_ns;
+        let sum = |of: fn(&Copy) -> u64| self.shares.iter().map(|share| of(&share.copy)).sum();
         let mut shown = lock(&self.shown);
-        shown.view = self.member.view(now_ns);
+        shown.views = self.members.all().iter().map(|member| member.view(now_ns)).collect();
+        shown.drained = self.members.all().iter().map(Member::is_drained).collect();
         shown.counts = Counts {
-            unknown: self.copy.unknown,
-            refused: self.copy.refused,
-            no_room: self.copy.no_room,
-            told: self.copy.told,
-            applied: self.copy.applied,
+            unknown: sum(|copy| copy.unknown),
+            refused: sum(|copy| copy.refused),
+            no_room: sum(|copy| copy.no_room),
+            told: sum(|copy| copy.told),
+            applied: sum(|copy| copy.applied),
             ..self.counts.clone()
         };
     }
+}
+
+fn is_active(member: &Member) -> bool {
+    member.role() == Role::Active
 }
 
 /// Of `count` members the stripes of the one at `place`. Three of four it gives out once it knows all connections; of every fourth, a

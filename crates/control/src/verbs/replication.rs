@@ -4,7 +4,9 @@ use crate::group::Shown;
 use crate::protocol::Reply;
 use crate::role::Role;
 use crate::verb::{At, Change, Verb};
+use replication::{PeerView, View};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The question.
@@ -14,6 +16,9 @@ pub struct Replication {
     /// What this member is to do, if it is to do something.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<Act>,
+    /// With which share; with all of them without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<String>,
 }
 
 /// What a member is to do.
@@ -26,6 +31,8 @@ pub enum Act {
     Demote,
     /// Hand over to a standby that has all connections.
     Drain,
+    /// It was drained, and gets its shares back.
+    Rebalance,
 }
 
 impl Act {
@@ -34,6 +41,7 @@ impl Act {
             Act::Promote => "promote",
             Act::Demote => "demote",
             Act::Drain => "drain",
+            Act::Rebalance => "rebalance",
         }
     }
 }
@@ -49,15 +57,18 @@ pub struct Answer {
     pub group: String,
     /// This member.
     pub member: String,
-    /// `active` or `standby`.
+    /// `active`, `standby`, or `shared` if it forwards some of the shares.
     pub role: String,
     /// The highest epoch that it knows.
     pub epoch: u64,
-    /// Of an active one: a standby would go on with all connections. Of a standby: it has all connections.
+    /// Of an active one: a standby would go on with all connections. Of a standby: it has all connections. Of one with shares: both,
+    /// of all of them.
     pub protected: bool,
+    /// It was drained, and gets nothing back until it is told to.
+    pub drained: bool,
     /// Whether the engine is there.
     pub engine: bool,
-    /// Whom the store names, and in which epoch.
+    /// Whom the store names, and in which epoch; of shares, see there.
     pub owner: Option<(String, u64)>,
     /// The number of the last message sent, or applied.
     pub seq: u64,
@@ -73,6 +84,33 @@ pub struct Answer {
     pub left_out: [u64; 3],
     /// The others.
     pub peers: Vec<Peer>,
+    /// The shares, if there are some.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<Share>,
+}
+
+/// A share.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Share {
+    /// Its name.
+    pub name: String,
+    /// Who forwards it, as far as this member knows.
+    pub active: Option<String>,
+    /// `active` or `standby`.
+    pub role: String,
+    /// The highest epoch that this member knows.
+    pub epoch: u64,
+    /// Of an active one: a standby would go on with all connections. Of a standby: it has all connections.
+    pub protected: bool,
+    /// It was drained here.
+    pub drained: bool,
+    /// Whom the store names, and in which epoch.
+    pub owner: Option<(String, u64)>,
+    /// The number of the last message sent, or applied.
+    pub seq: u64,
+    /// Messages that were missing.
+    pub gaps: u64,
 }
 
 /// Another member.
@@ -83,7 +121,7 @@ pub struct Peer {
     pub name: String,
     /// Whether it lives.
     pub alive: bool,
-    /// `active`, `standby`, or nothing of one that was not heard.
+    /// `active`, `standby`, `shared`, or nothing of one that was not heard.
     pub role: String,
     /// Whether it has all connections.
     pub synced: bool,
@@ -95,39 +133,93 @@ pub struct Peer {
     pub silent_ms: Option<u64>,
 }
 
-impl Answer {
-    fn of(shown: Shown) -> Answer {
-        let Shown { group, member, view, counts } = shown;
-        let word = |active: bool| if active { "active" } else { "standby" }.to_owned();
-        let peers = view.peers.into_iter().map(|peer| {
+fn word(active: bool) -> String {
+    if active { "active" } else { "standby" }.to_owned()
+}
+
+/// Of several.
+fn words(all: impl Iterator<Item = bool>) -> String {
+    let all: Vec<bool> = all.collect();
+    match all.iter().all(|active| *active == all[0]) {
+        true => word(all.first() == Some(&true)),
+        false => "shared".to_owned(),
+    }
+}
+
+fn owner(view: &View) -> Option<(String, u64)> {
+    let (_, owner) = view.store.owner.as_ref()?;
+    owner.as_ref().map(|owner| (owner.member.clone(), owner.epoch))
+}
+
+impl Share {
+    fn of(view: &View, drained: bool, member: &str) -> Share {
+        let active = view.role == replication::Role::Active;
+        let leads = |peer: &&PeerView| {
             let last = peer.last.as_ref();
-            Peer {
-                alive: peer.alive,
-                role: last.map(|last| word(last.active)).unwrap_or_default(),
-                synced: last.is_some_and(|last| last.synced),
-                same: peer.same,
-                seq: last.map_or(0, |last| last.seq),
-                silent_ms: peer.silent_ns.map(|ns| ns / 1_000_000),
-                name: peer.name,
-            }
-        });
-        let owner = view.store.owner.and_then(|(_, owner)| owner);
-        Answer {
-            handed_to: None,
-            group,
-            member,
-            role: word(view.role == replication::Role::Active),
+            peer.alive && last.is_some_and(|last| last.active && last.epoch == view.epoch)
+        };
+        let other = view.peers.iter().find(leads).map(|peer| peer.name.clone());
+        Share {
+            name: view.share.clone(),
+            active: if active { Some(member.to_owned()) } else { other },
+            role: word(active),
             epoch: view.epoch,
             protected: view.protected,
-            engine: view.store.connected,
-            owner: owner.map(|owner| (owner.member, owner.epoch)),
+            drained,
+            owner: owner(view),
             seq: view.seq,
             gaps: view.gaps,
+        }
+    }
+}
+
+impl Peer {
+    /// Of one member, as it is seen in all shares.
+    fn of(all: &[&PeerView]) -> Peer {
+        let heard: Vec<_> = all.iter().filter_map(|peer| peer.last.as_ref()).collect();
+        Peer {
+            name: all.first().map(|peer| peer.name.clone()).unwrap_or_default(),
+            alive: all.iter().all(|peer| peer.alive),
+            role: match heard.is_empty() {
+                true => String::new(),
+                false => words(heard.iter().map(|last| last.active)),
+            },
+            synced: !heard.is_empty() && heard.iter().all(|last| last.synced),
+            same: all.iter().all(|peer| peer.same),
+            seq: heard.iter().map(|last| last.seq).max().unwrap_or(0),
+            silent_ms: all.iter().filter_map(|peer| peer.silent_ns).min().map(|ns| ns / 1_000_000),
+        }
+    }
+}
+
+impl Answer {
+    fn of(shown: &Shown) -> Answer {
+        let Shown { group, member, views, drained, counts } = shown;
+        let active = |view: &View| view.role == replication::Role::Active;
+        let mut peers: BTreeMap<&str, Vec<&PeerView>> = BTreeMap::new();
+        for peer in views.iter().flat_map(|view| &view.peers) {
+            peers.entry(&peer.name).or_default().push(peer);
+        }
+        let shares = views.iter().zip(drained).filter(|(view, _)| !view.share.is_empty());
+        let alone = views.first().filter(|view| view.share.is_empty());
+        Answer {
+            handed_to: None,
+            group: group.clone(),
+            member: member.clone(),
+            role: words(views.iter().map(active)),
+            epoch: views.iter().map(|view| view.epoch).max().unwrap_or(0),
+            protected: views.iter().all(|view| view.protected),
+            drained: drained.contains(&true),
+            engine: views.iter().all(|view| view.store.connected),
+            owner: alone.and_then(owner),
+            seq: views.iter().map(|view| view.seq).max().unwrap_or(0),
+            gaps: views.iter().map(|view| view.gaps).sum(),
             lag_us: counts.lag_ns / 1000,
             told: counts.told,
             applied: counts.applied,
             left_out: [counts.unknown, counts.refused, counts.no_room],
-            peers: peers.collect(),
+            peers: peers.values().map(|all| Peer::of(all)).collect(),
+            shares: shares.map(|(view, drained)| Share::of(view, *drained, member)).collect(),
         }
     }
 }
@@ -144,11 +236,12 @@ impl Verb for Replication {
         let mut handed_to = None;
         match self.action {
             None => {}
-            Some(Act::Promote) => group.promote()?,
-            Some(Act::Demote) => group.demote()?,
-            Some(Act::Drain) => handed_to = Some(group.drain()?),
+            Some(Act::Promote) => group.promote(self.share)?,
+            Some(Act::Demote) => group.demote(self.share)?,
+            Some(Act::Drain) => handed_to = Some(group.drain(self.share)?),
+            Some(Act::Rebalance) => group.rebalance()?,
         }
-        Ok(Reply::Answer(Answer { handed_to, ..Answer::of(group.shown()) }))
+        Ok(Reply::Answer(Answer { handed_to, ..Answer::of(&group.shown()) }))
     }
 
     fn text(answer: &Answer) -> String {
@@ -157,19 +250,23 @@ impl Verb for Replication {
             let _ = writeln!(out, "handed over to {to}");
         }
         let has = match (&*answer.role, answer.protected) {
-            ("active", true) => "protected",
+            ("active" | "shared", true) => "protected",
+            ("shared", false) => "UNPROTECTED: see the shares",
             ("active", false) => "UNPROTECTED: no standby has all connections",
             (_, true) => "has all connections",
             (_, false) => "has not all connections",
         };
         let Answer { group, member, role, epoch, seq, .. } = answer;
-        let _ = writeln!(out, "group {group}, member {member}: {role}, epoch {epoch}, {has}");
+        let drained = if answer.drained { ", drained" } else { "" };
+        let _ =
+            writeln!(out, "group {group}, member {member}: {role}, epoch {epoch}, {has}{drained}");
         let engine = if answer.engine { "there" } else { "AWAY" };
         let owner = match &answer.owner {
-            Some((name, epoch)) => format!("names {name}, epoch {epoch}"),
-            None => "names nobody".to_owned(),
+            Some((name, epoch)) => format!(", store names {name}, epoch {epoch}"),
+            None if answer.shares.is_empty() => ", store names nobody".to_owned(),
+            None => String::new(),
         };
-        let _ = writeln!(out, "engine {engine}, store {owner}");
+        let _ = writeln!(out, "engine {engine}{owner}");
         let _ = writeln!(
             out,
             "message {seq}, lag {} us, records told {}, applied {}, gaps {}",
@@ -181,6 +278,27 @@ impl Verb for Replication {
                 out,
                 "left out: {unknown} for trackers that are not here, {refused} that were none, {no_room} without room"
             );
+        }
+        for share in &answer.shares {
+            let Share { name, role, epoch, .. } = share;
+            let who = match (&share.active, &**role) {
+                (_, "active") => "here".to_owned(),
+                (Some(active), _) => format!("at {active}"),
+                (None, _) => "NOWHERE".to_owned(),
+            };
+            let has = match (&**role, share.protected) {
+                ("active", true) => "protected",
+                ("active", false) => "UNPROTECTED",
+                (_, true) => "all connections here",
+                (_, false) => "not all connections here",
+            };
+            let owner = match &share.owner {
+                Some((name, epoch)) => format!("store names {name}, epoch {epoch}"),
+                None => "store names nobody".to_owned(),
+            };
+            let drained = if share.drained { ", drained" } else { "" };
+            let _ =
+                writeln!(out, "share {name}: active {who}, epoch {epoch}, {has}, {owner}{drained}");
         }
         for peer in &answer.peers {
             let alive = if peer.alive { "alive" } else { "DEAD" };
@@ -200,7 +318,8 @@ impl Verb for Replication {
 
     fn change(&self) -> Option<Change> {
         let act = self.action?;
-        Some(Change { kind: "replication", how: "modify", text: act.word().to_owned() })
+        let share = self.share.as_deref().map(|share| format!(" {share}")).unwrap_or_default();
+        Some(Change { kind: "replication", how: "modify", text: format!("{}{share}", act.word()) })
     }
 
     fn role(&self) -> Role {

@@ -29,7 +29,7 @@ use service::element::{Apart, Element, Fate, Instance, Kept, Metadata, Passing, 
 use service::nat::Outside;
 use service::packet::{Checksum, Offsets, Packet};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -59,6 +59,8 @@ struct State {
 struct Running {
     instance: Box<dyn Instance>,
     waiting: WaitQueue,
+    /// Another process has its packets.
+    standby: bool,
 }
 
 impl Running {
@@ -90,6 +92,8 @@ pub struct Named {
     state: Arc<State>,
     packets: AtomicU64,
     dropped: AtomicU64,
+    /// Those of them that it dropped as a standby.
+    stood_by: AtomicU64,
 }
 
 impl Named {
@@ -162,6 +166,11 @@ impl Named {
         self.lock().instance.forget(chosen)
     }
 
+    /// It is a standby: its packets are another process', and are dropped and counted here; or none any more.
+    pub fn set_standby(&self, standby: bool) {
+        self.lock().standby = standby;
+    }
+
     /// Does something with its tracker, while packets wait; none if it has none.
     pub fn with_tracker<R>(&self, act: impl FnOnce(&mut Tracker) -> R) -> Option<R> {
         self.lock().instance.tracker().map(act)
@@ -198,7 +207,10 @@ impl Named {
         };
         let taken = self.packets.load(Ordering::Relaxed);
         let ours = [("calls", taken), ("drops", self.dropped.load(Ordering::Relaxed))];
-        let known = ours.into_iter().chain(own).map(|(name, n)| (name.to_string(), n));
+        let stood_by = self.stood_by.load(Ordering::Relaxed);
+        let standby = (stood_by > 0).then_some(("standby", stood_by));
+        let known =
+            ours.into_iter().chain(standby).chain(own).map(|(name, n)| (name.to_string(), n));
         known.chain(more.into_iter().map(|(name, n)| (format!("count_{name}"), n))).collect()
     }
 }
@@ -210,6 +222,8 @@ pub struct Elements {
     /// Whoever changes the list.
     changes: Mutex<()>,
     nobody: AtomicU64,
+    /// Names and groups whose elements are standbys when they come.
+    held: Mutex<BTreeSet<String>>,
 }
 
 /// Why an element was not added.
@@ -259,6 +273,17 @@ impl Elements {
         all
     }
 
+    /// Elements of these names, or of groups of these names, are [standbys](Named::set_standby) when they come, until they are
+    /// told to go on.
+    pub fn hold(&self, names: &[String]) {
+        let mut held = self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        held.extend(names.iter().cloned());
+    }
+
+    fn is_held(&self, name: &str) -> bool {
+        self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).contains(name)
+    }
+
     /// Adds an element under a name and its number, with an instance that starts now, or its group's. `seed` is a number
     /// that nobody outside can guess.
     ///
@@ -292,6 +317,7 @@ impl Elements {
                 instance: Mutex::new(Running {
                     instance: element.instance(0, now_ns, seed),
                     waiting: WaitQueue::default(),
+                    standby: self.is_held(group.unwrap_or(name)),
                 }),
                 maker: element,
             }),
@@ -306,6 +332,7 @@ impl Elements {
             state,
             packets: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
+            stood_by: AtomicU64::new(0),
         };
         list.insert(number, Arc::new(named));
         self.list.store(Arc::new(list));
@@ -420,9 +447,15 @@ impl Service for Elements {
             let mut all = SmallVec::new();
             lend(burst, run, &mut all);
             let mut running = named.lock();
-            running.instance.ingress_as(named.role, burst.now_ns, &mut all);
-            running.settle(None);
-            drop(running);
+            if running.standby {
+                drop(running);
+                all.iter_mut().for_each(|passing| passing.fate = Fate::Drop);
+                named.stood_by.fetch_add(count, Ordering::Relaxed);
+            } else {
+                running.instance.ingress_as(named.role, burst.now_ns, &mut all);
+                running.settle(None);
+                drop(running);
+            }
             let (mut dropped, mut left) = (0, 0);
             // Drained and not moved: they are several thousand octets.
             for (handed, passing) in run.iter_mut().zip(all.drain(..)) {
@@ -466,6 +499,12 @@ impl Service for Elements {
         let apart = if call.news.is_some() { Apart::Hold } else { Apart::Never };
         let mut one = [Passing { metadata, apart, ..Passing::new(packet) }];
         let mut running = named.lock();
+        if running.standby {
+            named.packets.fetch_add(1, Ordering::Relaxed);
+            named.dropped.fetch_add(1, Ordering::Relaxed);
+            named.stood_by.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
         running.instance.ingress_as(named.role, call.now_ns, &mut one);
         let [Passing { metadata, fate, .. }] = one;
         let mut news = call.news;
@@ -584,6 +623,20 @@ mod tests {
         assert_eq!(limit, [2, 1, 1, 1]);
         assert!(elements.remove(1) && !elements.remove(1));
         assert!(!burst(&elements, false, &[1])[0].0);
+    }
+
+    #[test]
+    fn a_standby_drops_its_packets_until_it_goes_on() {
+        let elements = Elements::default();
+        add(&elements, 1, "idle", Noop);
+        elements.get(1).unwrap().set_standby(true);
+        elements.hold(&["later".to_owned()]);
+        add(&elements, 2, "later", Noop);
+        assert!(!burst(&elements, false, &[2])[0].0);
+        assert_eq!(burst(&elements, false, &[1, 1]).iter().filter(|told| told.0).count(), 0);
+        elements.get(1).unwrap().set_standby(false);
+        assert!(burst(&elements, false, &[1])[0].0);
+        assert_eq!(["calls", "drops", "standby"].map(|n| count(&elements, 1, n)), [3, 2, 2]);
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub(crate) enum ServiceCommand {
 }
 
 /// `90s`, `5m`, `1h`, `500ms`; a number alone is seconds.
-fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(at);
     let factor_ms = match unit {

@@ -66,7 +66,8 @@ fn what_one_translates_the_other_goes_on_with() {
     for (n, engine) in engines().into_iter().enumerate() {
         let a = gateway(&format!("copy{n}a"), 1, engine.clone());
         let b = gateway(&format!("copy{n}b"), 2, engine);
-        let (mut here, mut there) = (Copy::standby(&a.bridges), Copy::standby(&b.bridges));
+        let (mut here, mut there) =
+            (Copy::standby(&a.bridges, None), Copy::standby(&b.bridges, None));
         assert_eq!(here.digest(), there.digest());
         // A standby passes nothing, and says so.
         a.lan.inject_bytes(&datagram(CLIENT, 1000, SERVER, 53));
@@ -122,10 +123,85 @@ fn what_one_translates_the_other_goes_on_with() {
     }
 }
 
+/// A process with two shares, each of a translator of its own.
+fn shared(name: &str, engine: EngineKind) -> Gateway {
+    let bridges = bridges(1, engine);
+    bridges.add(BridgeConfig::named("br0")).unwrap();
+    let [lan, wan] = ["lan", "wan"].map(|port| memory(&bridges, "br0", &format!("{name}-{port}")));
+    for n in 1..=2 {
+        for direction in ["out", "in"] {
+            let words = format!(
+                "{direction}{n} nat direction={direction} addresses=10.0.2.10{n} group=home{n}"
+            );
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            add(bridges.first().unwrap().switch(), &words).unwrap();
+        }
+        for text in [
+            format!("priority=10,ip,in_port=1,nw_src=10.0.1.{n},actions=softflow(out{n})"),
+            format!("priority=10,ip,in_port=2,nw_dst=10.0.2.10{n},actions=softflow(in{n})"),
+            format!("priority=20,sf_stage=1,sf_action=out{n},sf_metadata=1,actions=output:2"),
+            format!("priority=20,sf_stage=1,sf_action=in{n},sf_metadata=1,actions=output:1"),
+        ] {
+            flow(&bridges, "br0", &text);
+        }
+    }
+    Gateway { bridges, lan, wan }
+}
+
+#[test]
+fn shares_go_on_one_by_one() {
+    for (n, engine) in engines().into_iter().enumerate() {
+        let [a, b] = ["a", "b"].map(|name| shared(&format!("share{n}{name}"), engine.clone()));
+        let scope = |name: &str| Some(vec![name.to_owned()]);
+        let [mut a1, a2] = ["home1", "home2"].map(|name| Copy::standby(&a.bridges, scope(name)));
+        let [mut b1, mut b2] =
+            ["home1", "home2"].map(|name| Copy::standby(&b.bridges, scope(name)));
+        assert_eq!(a1.digest(), b1.digest());
+        assert_ne!(a1.digest(), a2.digest());
+        assert_eq!(Copy::standby(&a.bridges, scope("home9")).missing(), ["home9"]);
+        // Share one here, share two there.
+        let (even, odd) = (Stripes(0x5555_5555_5555_5555), Stripes(!0x5555_5555_5555_5555));
+        a1.go_on(even);
+        b2.go_on(odd);
+        let one = datagram([10, 0, 1, 1], 1000, SERVER, 53);
+        let two = datagram([10, 0, 1, 2], 1000, SERVER, 53);
+        let (address, port) = source(&through(&a.lan, &a.wan, &one));
+        assert_eq!((address, port % 2), ([10, 0, 2, 101], 0));
+        // Share two is nothing to a, nor share one to b; what comes first in a burst says nothing of what comes behind it.
+        let stood_by = |gateway: &Gateway, name: &str| {
+            let bridge = gateway.bridges.first().unwrap();
+            let list = bridge.switch().services().elements().unwrap().list();
+            let named = list.iter().find(|named| named.name == name).unwrap();
+            named.counters().iter().find(|(name, _)| name == "standby").map_or(0, |(_, n)| *n)
+        };
+        a.lan.inject_bytes(&two);
+        b.lan.inject_bytes(&one);
+        until("both are dropped", || stood_by(&a, "out2") == 1 && stood_by(&b, "out1") == 1);
+        through(&b.lan, &b.wan, &two);
+        // What comes back is told, and share one moves.
+        through(&a.wan, &a.lan, &datagram(SERVER, 53, address, port));
+        for parts in a1.changes().0 {
+            assert!(b1.apply(&parts));
+        }
+        assert_eq!((a1.told, b1.applied, b2.applied), (1, 1, 0));
+        a1.stop_packets();
+        a.lan.inject_bytes(&one);
+        until("it stands by", || stood_by(&a, "out1") == 1);
+        a1.stand_still();
+        b1.go_on(odd);
+        let back = through(&b.wan, &b.lan, &datagram(SERVER, 53, address, port));
+        assert_eq!(&back[30..34], [10, 0, 1, 1]);
+        assert_eq!(source(&through(&b.lan, &b.wan, &one)), (address, port));
+        for gateway in [a, b] {
+            gateway.bridges.stop();
+        }
+    }
+}
+
 #[test]
 fn trackers_of_services_that_come_are_followed() {
     let a = gateway("copy-services", 1, EngineKind::Interp);
-    let mut copy = Copy::standby(&a.bridges);
+    let mut copy = Copy::standby(&a.bridges, None);
     let before = copy.digest();
     let words = ["home", "nat", "addresses=192.0.2.1", "direction=out"].map(str::to_owned);
     add(a.bridges.first().unwrap().switch(), &words).unwrap();
