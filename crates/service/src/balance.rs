@@ -20,6 +20,7 @@ mod backends;
 pub mod check;
 mod elements;
 mod flow;
+mod follow;
 mod kept;
 pub(crate) mod settings;
 

@@ -162,6 +162,26 @@ pub trait Instance: Send {
         Err("a service of this kind keeps nothing".to_owned())
     }
 
+    /// Tells flows that another process could not know the way of (`balance::follow`), of so many places from this one on; the place to
+    /// go on from. None of one that has no such flows.
+    fn tell_flows(
+        &mut self,
+        _now_ns: u64,
+        _from: usize,
+        _places: usize,
+        _out: &mut Vec<u8>,
+    ) -> Option<usize> {
+        None
+    }
+
+    /// Goes on with flows that another process has told: how many.
+    ///
+    /// # Errors
+    /// If they are none.
+    fn told_flows(&mut self, _now_ns: u64, _records: &[u8]) -> Result<usize, String> {
+        Err("a service of this kind has no such flows".to_owned())
+    }
+
     /// The tracker that it keeps its connections in, if it does so: for who follows it, or has it go on elsewhere.
     fn tracker(&mut self) -> Option<&mut Tracker> {
         None

@@ -120,6 +120,32 @@ pub fn follow(data: &[u8]) {
     assert!(copy.is_empty());
 }
 
+/// What another balancer has told, of backends and of flows.
+///
+/// # Panics
+/// If what is taken is not told the same again, or leaves a balancer that gives a flow to nobody.
+pub fn follow_balancer(data: &[u8]) {
+    use crate::balance::{Backends, Health, Member, Spread};
+    use crate::element::Element as _;
+    let member =
+        |name: &str| Member { name: name.to_owned(), weight: 1, health: Health::Up, number: None };
+    let there =
+        || std::sync::Arc::new(Backends::new(vec![member("a"), member("b")]).expect("two names"));
+    let (one, other) = (there(), there());
+    if one.told_by_other(1 << 40, data).is_ok() {
+        for piece in one.tell(1 << 40) {
+            other.told_by_other(1 << 40, &piece).expect("what was told is read");
+        }
+        let takes = |backends: &Backends| {
+            backends.status().into_iter().map(|one| one.takes).collect::<Vec<_>>()
+        };
+        assert_eq!(takes(&one), takes(&other));
+    }
+    let mut instance = Spread::new(one, 64, 60, 0).instance(0, 0, 1);
+    let told = instance.told_flows(1 << 40, data);
+    assert!(told.is_err() || told.is_ok_and(|taken| taken <= data.len() / 63));
+}
+
 /// An image of connections. The first byte: 0, and the rest is the image as it is; else the rest is chunks,
 /// each behind one byte for its kind and one for its length, and an image with right checksums is made of them.
 /// None if it is no image.

@@ -141,6 +141,11 @@ impl Switch {
         self.tell_receiving();
     }
 
+    /// Whether it is a standby.
+    pub fn is_standby(&self) -> bool {
+        self.inner.standby.load(Ordering::Relaxed)
+    }
+
     /// It is a standby: what comes in is dropped, under [`DropReason::Standby`](ir::DropReason::Standby); or none any more.
     /// Obeyed when this returns.
     pub fn set_standby(&self, standby: bool) {

@@ -57,6 +57,10 @@ impl Drop for Health {
 pub(super) fn look(switch: &Switch, runtime: &Runtime) {
     for named in balancers(switch) {
         let Some(spread) = named.spread() else { continue };
+        // The active member of the group asks, and tells what it finds: it may reach backends that this one does not.
+        if switch.is_standby() || named.is_standby() {
+            continue;
+        }
         for backend in spread.backends().over(switch.now_ns()) {
             let service = named.name.as_str();
             tracing::info!(

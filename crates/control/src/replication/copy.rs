@@ -3,10 +3,12 @@
 //! Where the group has no shares, the gates of all bridges are shut at a standby, and no frame passes. A share has services of its own:
 //! those are what stands by, and the bridges forward on.
 
+use super::balancers::Balancers;
 use crate::bridges::Bridges;
 use datapath::services::elements::Named;
 use datapath::services::trackers::Tracked;
 use replication::message::Part;
+use service::balance::Health;
 use service::nat::Stripes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,6 +34,7 @@ pub(crate) struct Copy {
     /// Names of the share's services, or of their groups; none where there are no shares.
     scope: Option<Vec<String>>,
     all: BTreeMap<String, One>,
+    balancers: Balancers,
     active: bool,
     stripes: Stripes,
     /// Records for trackers that are not here.
@@ -50,6 +53,8 @@ pub(crate) struct Telling {
     pub(crate) id: u64,
     /// The tracker that comes next, and the place there.
     next: Option<(String, usize)>,
+    /// The balancer that comes next, behind all trackers.
+    balancer: Option<(String, usize)>,
 }
 
 impl Copy {
@@ -59,6 +64,7 @@ impl Copy {
             bridges: bridges.clone(),
             scope,
             all: BTreeMap::new(),
+            balancers: Balancers::default(),
             active: false,
             stripes: Stripes::ALL,
             unknown: 0,
@@ -100,9 +106,26 @@ impl Copy {
             }
         }
         self.all = all;
+        self.balancers.look(self.spreading());
         if self.scope.is_some() {
             self.gate(!self.active);
         }
+    }
+
+    /// Balancers, each group once.
+    fn spreading(&self) -> Vec<(String, Arc<Named>, Switch)> {
+        let mut all = Vec::new();
+        for bridge in self.bridges.all() {
+            let Some(elements) = bridge.switch().services().elements() else { continue };
+            for named in elements.owners().into_iter().filter(|named| named.spread().is_some()) {
+                let service = named.group.as_ref().unwrap_or(&named.name);
+                if self.scope.as_ref().is_none_or(|scope| scope.contains(service)) {
+                    let name = format!("{}/service:{service}", bridge.name());
+                    all.push((name, named, bridge.switch().clone()));
+                }
+            }
+        }
+        all
     }
 
     fn begin(&self, one: &One) {
@@ -164,6 +187,7 @@ impl Copy {
         self.active = true;
         self.stripes = stripes;
         self.all.values().for_each(|one| self.begin(one));
+        self.balancers.begin();
         self.gate(false);
     }
 
@@ -213,17 +237,23 @@ impl Copy {
             changes.records.clear();
             one.spare = changes.records;
         }
+        messages.extend(self.balancers.changes().into_iter().map(|part| vec![part]));
         (messages, full)
     }
 
     /// Begins to tell all.
     pub(crate) fn telling(&self, id: u64) -> Telling {
-        Telling { id, next: self.all.keys().next().map(|name| (name.clone(), 0)) }
+        let next = self.all.keys().next().map(|name| (name.clone(), 0));
+        Telling { id, next, balancer: self.balancers.first() }
     }
 
     /// The next of them; none if these were all.
     pub(crate) fn tell(&mut self, telling: &mut Telling) -> Option<Vec<Part>> {
-        let (name, from) = telling.next.take()?;
+        let Some((name, from)) = telling.next.take() else {
+            let (parts, next) = self.balancers.tell(telling.balancer.take()?);
+            telling.balancer = next;
+            return Some(parts);
+        };
         let after = |name: &String| {
             let range = (std::ops::Bound::Excluded(name.clone()), std::ops::Bound::Unbounded);
             self.all.range(range).next().map(|(name, _)| (name.clone(), 0))
@@ -269,7 +299,19 @@ impl Copy {
         let mut whole = true;
         for part in parts {
             if !self.all.contains_key(&part.tracker) {
-                self.look();
+                match self.balancers.apply(part) {
+                    Some(Ok(taken)) => {
+                        self.applied += taken;
+                        continue;
+                    }
+                    Some(Err(error)) => {
+                        self.refused += 1;
+                        whole = false;
+                        tracing::warn!(balancer = part.tracker, error, "changes that are none");
+                        continue;
+                    }
+                    None => self.look(),
+                }
             }
             let Some(one) = self.all.get(&part.tracker) else {
                 // It comes when the service does: not asked for again and again.
@@ -314,7 +356,15 @@ impl Copy {
                 if self.scope.as_ref().is_some_and(|scope| !scope.contains(name)) {
                     continue;
                 }
-                let settings = named.settings();
+                let mut settings = named.settings();
+                if let Some(spread) = named.spread() {
+                    // What people and checks say of a backend is told, and may come later.
+                    let mut list = spread.backends().list();
+                    list.iter_mut().for_each(|member| member.health = Health::Up);
+                    let list: Vec<String> = list.iter().map(ToString::to_string).collect();
+                    settings.retain(|(key, _)| key != "backends" && key != "health");
+                    settings.push(("backends".to_owned(), list.join(",")));
+                }
                 text.push_str(&format!("\n{} {} {settings:?}", named.name, named.kind));
             }
             text.push('\n');

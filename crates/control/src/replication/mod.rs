@@ -8,6 +8,7 @@
 //! | [`engine`] | what carries the stream and keeps the store; [`nats`] is one |
 //! | [`links`] | heartbeats, and sockets that close |
 //! | [`copy`] | trackers: followed, or a copy |
+//! | [`balancers`] | balancers' backends, and flows that their table does not know |
 //! | [`address`] | frames by which a network learns where an address is |
 //! | [`share`] | a share: its copy, who wants what, its addresses |
 //! | [`run`] | the thread |
@@ -15,6 +16,7 @@
 //! Checked by: the tests of its modules; `lab/ha`, with two switches, a broker and traffic in namespaces; the crate's simulation.
 
 mod address;
+mod balancers;
 mod copy;
 mod engine;
 mod links;

@@ -176,6 +176,30 @@ impl Named {
         self.lock().instance.tracker().map(act)
     }
 
+    /// Tells flows that another process could not know the way of, in a lock's time: [`Instance::tell_flows`].
+    pub fn tell_flows(
+        &self,
+        now_ns: u64,
+        from: usize,
+        places: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<usize> {
+        self.lock().instance.tell_flows(now_ns, from, places, out)
+    }
+
+    /// Goes on with flows that another process has told: how many.
+    ///
+    /// # Errors
+    /// If they are none.
+    pub fn told_flows(&self, now_ns: u64, records: &[u8]) -> Result<usize, String> {
+        self.lock().instance.told_flows(now_ns, records)
+    }
+
+    /// Whether it is a standby.
+    pub fn is_standby(&self) -> bool {
+        self.lock().standby
+    }
+
     /// What is taken of its outside addresses, at most so many one by one; none if it translates nothing.
     pub fn outside(&self, most: usize) -> Option<Outside> {
         self.lock().instance.outside(most)

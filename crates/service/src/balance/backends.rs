@@ -11,6 +11,7 @@
 //! Checked by: the tests below, and those of [`elements`](super::elements).
 
 use super::check::{Check, Found};
+use super::follow::Told;
 use super::{Health, Maglev, NUMBERS_MAX};
 use std::collections::HashMap;
 use std::fmt;
@@ -378,6 +379,34 @@ impl Backends {
         watched.found.insert(name.to_owned(), Found { is_asked: false, otherwise: 0, ..found });
         self.publish_again(watched);
         true
+    }
+
+    /// Has those that there are as another process has them.
+    pub(super) fn adopt_told(&self, all: &HashMap<String, Told>) {
+        let watched = &mut *self.watched();
+        let mut members = self.list();
+        let before = (members.clone(), self.takes(watched, &members));
+        for member in &mut members {
+            let Some(told) = all.get(&member.name) else { continue };
+            member.health = told.health;
+            match told.drain_until_ns {
+                Some(until_ns) => watched.drains.insert(member.name.clone(), until_ns),
+                None => watched.drains.remove(&member.name),
+            };
+            if let Some(found) = &told.found {
+                watched.found.insert(member.name.clone(), found.clone());
+            }
+        }
+        // A new table takes some milliseconds.
+        if (&before.0, &before.1) != (&members, &self.takes(watched, &members)) {
+            // Names and numbers stay, so they cannot clash.
+            let _ = self.publish(watched, members);
+        }
+    }
+
+    /// How often something has changed of who takes flows.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// All that is known of backends, as they were listed.

@@ -156,6 +156,24 @@ impl Instance for Spreading {
         self.balancer.given()
     }
 
+    fn tell_flows(
+        &mut self,
+        now_ns: u64,
+        from: usize,
+        places: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<usize> {
+        self.adopt();
+        let sets = places.div_ceil(super::WAYS);
+        self.balancer.tell(seconds(now_ns), self.key_name(), from, sets, out)
+    }
+
+    fn told_flows(&mut self, now_ns: u64, records: &[u8]) -> Result<usize, String> {
+        self.adopt();
+        let key = self.key_name();
+        self.balancer.told(seconds(now_ns), key, records).map_err(str::to_owned)
+    }
+
     fn export(&mut self, now_ns: u64, _taken_at: u64) -> Option<Vec<u8>> {
         self.adopt();
         Some(self.balancer.export(seconds(now_ns), self.key_name()))

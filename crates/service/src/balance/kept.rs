@@ -97,7 +97,7 @@ impl Balancer {
         (end < all.len()).then_some(end)
     }
 
-    fn is_its(&self, flow: &Flow) -> bool {
+    pub(super) fn is_its(&self, flow: &Flow) -> bool {
         let known = self.backends.get(usize::from(flow.place));
         known
             .is_some_and(|known| known.holder == flow.holder && known.health != super::Health::Down)

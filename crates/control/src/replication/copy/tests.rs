@@ -198,6 +198,84 @@ fn shares_go_on_one_by_one() {
     }
 }
 
+/// A process with a balancer of three backends, behind ports 2 to 4.
+fn balanced(name: &str) -> (Bridges, Handle, [Handle; 3]) {
+    let bridges = bridges(1, EngineKind::Interp);
+    bridges.add(BridgeConfig::named("br0")).unwrap();
+    let [lan, x, y, z] =
+        ["lan", "x", "y", "z"].map(|port| memory(&bridges, "br0", &format!("{name}-{port}")));
+    let words = ["lb", "balancer", "backends=x,y,z"].map(str::to_owned);
+    add(bridges.first().unwrap().switch(), &words).unwrap();
+    flow(&bridges, "br0", "priority=10,ip,in_port=1,actions=softflow(lb)");
+    for n in 1..=3 {
+        let to = n + 1;
+        let text =
+            format!("priority=20,sf_stage=1,sf_action=lb,sf_metadata={n},actions=output:{to}");
+        flow(&bridges, "br0", &text);
+    }
+    (bridges, lan, [x, y, z])
+}
+
+/// Which of them a flow comes out of.
+fn went(lan: &Handle, out: &[Handle; 3], port: u16) -> usize {
+    lan.inject_bytes(&datagram(CLIENT, port, SERVER, 53));
+    let mut at = None;
+    until("it comes out", || {
+        at = out.iter().position(|handle| handle.take().is_some());
+        at.is_some()
+    });
+    at.unwrap()
+}
+
+#[test]
+fn flows_of_a_balancer_stay_where_they_are() {
+    let (a, a_lan, a_out) = balanced("balanced-a");
+    let (b, b_lan, b_out) = balanced("balanced-b");
+    let (mut here, mut there) = (Copy::standby(&a, None), Copy::standby(&b, None));
+    here.go_on(Stripes::ALL);
+    let mut hand = |here: &mut Copy| {
+        // Flows come a slice at a time.
+        for _ in 0..64 {
+            for parts in here.changes().0 {
+                assert!(there.apply(&parts));
+            }
+        }
+        (there.applied, there.unknown, there.digest())
+    };
+    let before: Vec<usize> = (0..90).map(|n| went(&a_lan, &a_out, n)).collect();
+    assert_eq!(hand(&mut here), (0, 0, here.digest()), "the table says it all");
+    let of_y = before.iter().filter(|at| **at == 1).count() as u64;
+    assert!(of_y > 9);
+    // One drains: its flows stay, and are told. What is drained is no other configuration.
+    let digest = here.digest();
+    let bridge = a.first().unwrap();
+    let named = bridge.switch().services().elements().unwrap().owners().remove(0);
+    named.spread().unwrap().backends().drain("y", None).unwrap();
+    assert_eq!(here.digest(), digest);
+    assert_eq!(hand(&mut here), (of_y, 0, digest));
+    let later: Vec<usize> = (100..130).map(|n| went(&a_lan, &a_out, n)).collect();
+    assert!(later.iter().all(|at| *at != 1));
+    // One that joins later has the same.
+    let (c, c_lan, c_out) = balanced("balanced-c");
+    let mut joins = Copy::standby(&c, None);
+    let mut telling = here.telling(1);
+    joins.begin_sync();
+    while let Some(parts) = here.tell(&mut telling) {
+        assert!(joins.apply(&parts));
+    }
+    joins.sweep();
+    assert_eq!(joins.applied, of_y);
+    here.stand_still();
+    for (copy, lan, out) in [(&mut there, &b_lan, &b_out), (&mut joins, &c_lan, &c_out)] {
+        copy.go_on(Stripes::ALL);
+        assert_eq!((0..90).map(|n| went(lan, out, n)).collect::<Vec<_>>(), before);
+        assert_eq!((100..130).map(|n| went(lan, out, n)).collect::<Vec<_>>(), later);
+    }
+    let broken = Part { tracker: "flows:br0/service:lb".to_owned(), records: vec![9] };
+    assert!(!there.apply(&[broken]));
+    [a, b, c].iter().for_each(Bridges::stop);
+}
+
 #[test]
 fn trackers_of_services_that_come_are_followed() {
     let a = gateway("copy-services", 1, EngineKind::Interp);
