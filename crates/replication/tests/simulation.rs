@@ -1,5 +1,5 @@
-//! Members, store and stream under a virtual clock: seeded histories of traffic, loss, delay, reordering, pauses, partitions, crashes
-//! and restarts; what must hold of all of them, and faults that are planted and must be found.
+//! Members, store and stream under a virtual clock: seeded histories of traffic, loss, delay, reordering, pauses, partitions, crashes,
+//! restarts and clocks that are set; what must hold of all of them, and faults that are planted and must be found.
 //!
 //! `REPLICATION_HISTORIES=100000` runs so many (a few minutes); a failure names its seed.
 
@@ -71,6 +71,8 @@ struct Node {
     told: BTreeMap<u32, ()>,
     syncing: Option<BTreeMap<u32, ()>>,
     starts: u64,
+    /// How far its clock on the wall is ahead of the time.
+    ahead: u64,
     /// When something of the stream was last lost on the way to it.
     lost_at: u64,
     /// When it last had all.
@@ -205,6 +207,7 @@ impl World {
                 told: BTreeMap::new(),
                 syncing: None,
                 starts: 0,
+                ahead: 0,
                 lost_at: 0,
                 synced_since: None,
             });
@@ -278,7 +281,8 @@ impl World {
         }
         self.given(n, event);
         if closed {
-            self.nodes[n].member.tick(self.now, self.now);
+            let wall = self.wall(n);
+            self.nodes[n].member.tick(self.now, wall);
             self.act(n);
         }
     }
@@ -298,8 +302,13 @@ impl World {
         self.at(now + MS, Event::Engine(n, reached));
     }
 
+    /// What the clock on its wall says.
+    fn wall(&self, n: usize) -> u64 {
+        self.now.wrapping_add(self.nodes[n].ahead)
+    }
+
     fn given(&mut self, n: usize, event: Event) {
-        let now = self.now;
+        let (now, wall) = (self.now, self.wall(n));
         let member = &mut self.nodes[n].member;
         let strict = self.planted != Planted::NoEpochs;
         match event {
@@ -339,9 +348,9 @@ impl World {
                 }
             }
             Event::Tick(_) => {
-                member.tick(now, now);
+                member.tick(now, wall);
                 if member.gives_back(now) {
-                    let _ = member.hand_over(now, now);
+                    let _ = member.hand_over(now, wall);
                 }
                 self.act(n);
                 self.at(now + MS, Event::Tick(n));
@@ -461,19 +470,19 @@ impl World {
     }
 
     fn tell_all(&mut self, n: usize, to: &str) {
-        let now = self.now;
-        let Some((id, begins)) = self.nodes[n].member.all_begins(now, now, to) else { return };
+        let (now, wall) = (self.now, self.wall(n));
+        let Some((id, begins)) = self.nodes[n].member.all_begins(now, wall, to) else { return };
         self.send(n, &begins);
         let node = &self.nodes[n];
         let records: Vec<Vec<u8>> =
             node.connections.iter().map(|(id, c)| record(*id, Some(c))).collect();
         for some in records.chunks(16) {
             let parts = vec![Part { tracker: "ct".to_owned(), records: some.concat() }];
-            if let Some(message) = self.nodes[n].member.part_of_all(now, now, id, parts) {
+            if let Some(message) = self.nodes[n].member.part_of_all(now, wall, id, parts) {
                 self.send(n, &message);
             }
         }
-        if let Some(message) = self.nodes[n].member.all_ends(now, now, id) {
+        if let Some(message) = self.nodes[n].member.all_ends(now, wall, id) {
             self.send(n, &message);
         }
     }
@@ -483,7 +492,7 @@ impl World {
         if !self.is_active(n) {
             return;
         }
-        let now = self.now;
+        let (now, wall) = (self.now, self.wall(n));
         let count = self.nodes.len() as u16;
         if self.random.one_in(3) {
             let port = self.random.below(PORTS.into()) as u16;
@@ -535,7 +544,7 @@ impl World {
             .collect::<Vec<_>>()
             .concat();
         let parts = vec![Part { tracker: "ct".to_owned(), records }];
-        if let Some(message) = node.member.changes(now, now, parts) {
+        if let Some(message) = node.member.changes(now, wall, parts) {
             self.send(n, &message);
         }
     }
@@ -620,11 +629,13 @@ impl World {
             36..38 => self.set_engine(Some(n), false),
             38..48 => self.set_engine(Some(n), true),
             48 => {
-                let wall = self.now;
+                let wall = self.wall(n);
                 if self.nodes[n].member.heir(now).is_some() && self.is_active(n) {
                     let _ = self.nodes[n].member.hand_over(now, wall);
                 }
             }
+            // Somebody sets the clock.
+            49..51 => self.nodes[n].ahead = self.random.next(),
             _ => {}
         }
     }

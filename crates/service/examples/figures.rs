@@ -538,7 +538,7 @@ fn followed(count: u32) {
                 }
             }
             if follows {
-                let changes = bench.tracker.take_changes(spare);
+                let changes = bench.tracker.take_changes(0, spare);
                 assert!(!changes.full);
                 if round == 13 {
                     told += changes.told;

@@ -4,7 +4,7 @@
 //! `address=...` and `prefer=MEMBER[,MEMBER...]`).
 //!
 //! `group=NAME member=NAME server=URL[,URL...] listen=ADDR:PORT[,ADDR:PORT...] peer=NAME@ADDR:PORT[,ADDR:PORT...]...`, and by choice
-//! `address=PORT,IP,MAC[,VLAN]...`, `interval=10ms`, `misses=3`, `hold=1s`, `priority=100`, `rebalance=10s`, `batch=1ms`, `ca=FILE`, `certificate=FILE`,
+//! `address=PORT,IP,MAC[,VLAN]...`, `interval=10ms`, `misses=3`, `hold=1s`, `priority=100`, `rebalance=10s`, `batch=1ms`, `min-age=500ms`, `ca=FILE`, `certificate=FILE`,
 //! `key=FILE`, `credentials=FILE`. Paths are the places of `listen` and of each peer's addresses: the first to the first.
 
 use crate::failure::Failure;
@@ -80,6 +80,8 @@ pub(crate) struct Settings {
     pub(crate) misses: u32,
     pub(crate) hold: Duration,
     pub(crate) batch: Duration,
+    /// Connections that are younger are not told.
+    pub(crate) min_age: Duration,
     pub(crate) priority: u8,
     /// A member that comes earlier gets its place back once it has lived for so long.
     pub(crate) rebalance: Option<Duration>,
@@ -104,6 +106,7 @@ impl Settings {
             misses: 3,
             hold: Duration::from_secs(1),
             batch: Duration::from_millis(1),
+            min_age: Duration::ZERO,
             priority: 100,
             rebalance: None,
             shares: Vec::new(),
@@ -170,6 +173,11 @@ impl Settings {
                     let batch = time(value).filter(|time| *time <= most);
                     read.batch = batch.ok_or_else(|| wrong("a time up to 100ms"))?;
                 }
+                "min-age" => {
+                    let most = Duration::from_secs(60);
+                    let age = time(value).filter(|time| *time <= most);
+                    read.min_age = age.ok_or_else(|| wrong("a time up to 60s"))?;
+                }
                 "misses" => {
                     read.misses = value.parse().map_err(|_| wrong("a number"))?;
                 }
@@ -192,7 +200,7 @@ impl Settings {
                 _ => {
                     return Err(format!(
                         "{word}: there are group=, member=, server=, listen=, peer=, address=, interval=, misses=, hold=, \
-                         batch=, priority=, rebalance=, ca=, certificate=, key=, credentials= and share="
+                         batch=, min-age=, priority=, rebalance=, ca=, certificate=, key=, credentials= and share="
                     ));
                 }
             }
@@ -357,7 +365,7 @@ mod tests {
         assert_eq!((read.place(), read.misses, read.interval.as_millis()), ((1, 2), 3, 10));
         let more = "group=gw member=b server=nats://x,tls://y listen=10.0.0.2:7400,[fd00::2]:7400 \
                     peer=a@10.0.0.1:7400,[fd00::1]:7400 peer=c@10.0.0.3:1,[fd00::3]:1 address=lan,10.1.0.1,02:00:00:00:00:01 \
-                    address=wan,2001:db8::1,02:00:00:00:00:02,100 interval=5ms misses=4 hold=2s priority=7 batch=2ms \
+                    address=wan,2001:db8::1,02:00:00:00:00:02,100 interval=5ms misses=4 hold=2s priority=7 batch=2ms min-age=3s \
                     ca=/ca certificate=/c key=/k credentials=/x";
         let read = Settings::parse(more).unwrap();
         assert_eq!(
@@ -397,6 +405,7 @@ mod tests {
             (&format!("{LEAST} interval=0ms"), "a time as 10ms"),
             (&format!("{LEAST} interval=10"), "a time as 10ms"),
             (&format!("{LEAST} batch=1s"), "up to 100ms"),
+            (&format!("{LEAST} min-age=5m"), "up to 60s"),
             (&format!("{LEAST} misses=1"), "at least 2"),
             (&format!("{LEAST} key=/k"), "go together"),
             (&format!("{LEAST} peer=c@10.0.0.3:1,10.0.0.4:1"), "one of each makes a path"),

@@ -12,6 +12,7 @@ use service::balance::Health;
 use service::nat::Stripes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use switch::Switch;
 
 /// Octets of changes that a tracker keeps until they are taken, at most: the longest message is not much longer.
@@ -37,6 +38,7 @@ pub(crate) struct Copy {
     balancers: Balancers,
     active: bool,
     stripes: Stripes,
+    min_age_ns: u64,
     /// Records for trackers that are not here.
     pub(crate) unknown: u64,
     /// Records that were no records.
@@ -67,6 +69,7 @@ impl Copy {
             balancers: Balancers::default(),
             active: false,
             stripes: Stripes::ALL,
+            min_age_ns: 0,
             unknown: 0,
             refused: 0,
             no_room: 0,
@@ -75,6 +78,11 @@ impl Copy {
         };
         copy.stand_still();
         copy
+    }
+
+    /// Connections that are younger are told when they are older.
+    pub(crate) fn older_than(self, min_age: Duration) -> Copy {
+        Copy { min_age_ns: u64::try_from(min_age.as_nanos()).unwrap_or(u64::MAX), ..self }
     }
 
     /// Trackers that have come since, and those that have gone.
@@ -135,6 +143,7 @@ impl Copy {
             if active {
                 tracker.go_on(now_ns);
                 tracker.follow(LOG_MAX);
+                tracker.follow_older_than(self.min_age_ns);
             } else {
                 tracker.unfollow();
                 tracker.stand_still(now_ns);
@@ -215,7 +224,9 @@ impl Copy {
                 spare if spare.capacity() < LOG_MAX => Vec::with_capacity(LOG_MAX),
                 spare => spare,
             };
-            let Some(mut changes) = one.tracked.with(|tracker| tracker.take_changes(spare)) else {
+            let now_ns = one.switch.now_ns();
+            let taken = one.tracked.with(|tracker| tracker.take_changes(now_ns, spare));
+            let Some(mut changes) = taken else {
                 continue;
             };
             full |= changes.full;

@@ -64,11 +64,15 @@ impl Replication {
     ) -> Result<Arc<Replication>, Failure> {
         let bound = links::bind(settings).map_err(Failure::Bad)?;
         let shares: Vec<Share> = match &settings.shares[..] {
-            [] => vec![Share::new(Copy::standby(bridges, None), settings.addresses.clone())],
+            [] => {
+                let copy = Copy::standby(bridges, None).older_than(settings.min_age);
+                vec![Share::new(copy, settings.addresses.clone())]
+            }
             shares => shares
                 .iter()
                 .map(|share| {
                     let copy = Copy::standby(bridges, Some(share.services.clone()));
+                    let copy = copy.older_than(settings.min_age);
                     Share::new(copy, share.addresses.clone())
                 })
                 .collect(),

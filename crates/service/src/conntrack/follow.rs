@@ -12,6 +12,8 @@
 //! - Mark and label, when they change.
 //! - That it is gone, whatever the cause.
 //!
+//! A follower may care for connections of some age alone: most do not live to be told then, and cost nothing but a place in a queue.
+//!
 //! Never windows: they are older than the ends' by the time that they are read, and who judges by them stalls connections. What was
 //! told has windows that are not checked, as `conntrackd` has it in Linux. They stay so: an end may hold segments beyond a hole that the
 //! copy has never heard of, and acknowledge all of them at once when the hole is filled.
@@ -38,12 +40,18 @@ use super::time::ticks;
 use super::told::queue;
 use super::tuple::Tuple;
 use super::{Tracker, tcp};
+use std::collections::VecDeque;
 use wire::IpProtocol;
 
 /// Octets of a record, at most: an IPv6 connection of SCTP that is translated and labelled.
 pub const RECORD_MAX: usize = 256;
 /// Octets of a record of IPv4 that is not SCTP's, at most.
 const SHORT: usize = 72;
+
+/// Connections that wait to be old enough, at most.
+const YOUNG_MAX: usize = 1 << 21;
+/// Those that are told in one lock's time, at most.
+const GROWN: usize = 4096;
 
 mod kind {
     pub(super) const CONNECTION: u8 = 1;
@@ -58,6 +66,10 @@ pub(super) struct Log {
     /// There was no room, and what came since was not told.
     full: bool,
     told: u64,
+    /// Connections that are younger are not told yet, and never if they do not last.
+    min_age_ns: u64,
+    /// Those, by their places, and when they are old enough.
+    young: VecDeque<(u64, u32)>,
 }
 
 /// What has changed since it was asked last.
@@ -115,7 +127,16 @@ impl Tracker {
     pub fn follow(&mut self, octets_max: usize) {
         let max = octets_max.max(RECORD_MAX);
         let octets = Vec::with_capacity(max);
-        self.log = Some(Box::new(Log { octets, max, full: false, told: 0 }));
+        let young = VecDeque::new();
+        let (full, told, min_age_ns) = (false, 0, 0);
+        self.log = Some(Box::new(Log { octets, max, full, told, min_age_ns, young }));
+    }
+
+    /// Who follows cares for connections alone that are older than this, counted from when they were worth telling.
+    pub fn follow_older_than(&mut self, min_age_ns: u64) {
+        if let Some(log) = &mut self.log {
+            log.min_age_ns = min_age_ns;
+        }
     }
 
     /// Nobody follows any more.
@@ -130,7 +151,8 @@ impl Tracker {
 
     /// What has changed since it was asked last. `spare` is a buffer that takes what comes next; one of another size makes
     /// packets wait for the system.
-    pub fn take_changes(&mut self, mut spare: Vec<u8>) -> Changes {
+    pub fn take_changes(&mut self, now_ns: u64, mut spare: Vec<u8>) -> Changes {
+        self.tell_grown(self.clock.at(now_ns));
         let Some(log) = &mut self.log else { return Changes::default() };
         spare.clear();
         if log.octets.is_empty() && !log.full {
@@ -141,6 +163,19 @@ impl Tracker {
             records,
             full: std::mem::take(&mut log.full),
             told: std::mem::take(&mut log.told),
+        }
+    }
+
+    /// Tells connections that are old enough by now.
+    fn tell_grown(&mut self, now_ns: u64) {
+        for _ in 0..GROWN {
+            let Some(log) = &mut self.log else { return };
+            let Some((_, at)) = log.young.pop_front_if(|(due, _)| *due <= now_ns) else { return };
+            let flags = self.records[at as usize].flags();
+            // Where another one is by now, it is told a bit early.
+            if flags.has(Flags::LIVE) && !flags.has(Flags::TOLD) && self.is_settled(at) {
+                self.tell_now(now_ns, at);
+            }
         }
     }
 
@@ -167,9 +202,20 @@ impl Tracker {
     /// Writes a connection down if it is worth telling.
     pub(super) fn tell(&mut self, now_ns: u64, at: u32) {
         let flags = self.records[at as usize].flags();
-        if !flags.has(Flags::TOLD) && !self.is_settled(at) {
-            return;
+        if !flags.has(Flags::TOLD) {
+            if !self.is_settled(at) {
+                return;
+            }
+            if let Some(log) = &mut self.log
+                && log.min_age_ns > 0
+            {
+                return log.wait(now_ns, at);
+            }
         }
+        self.tell_now(now_ns, at);
+    }
+
+    fn tell_now(&mut self, now_ns: u64, at: u32) {
         let short = self.short(now_ns, at);
         let long = match short {
             Some(_) => None,
@@ -390,6 +436,15 @@ impl Tracker {
 }
 
 impl Log {
+    /// A connection is told when it is old enough.
+    fn wait(&mut self, now_ns: u64, at: u32) {
+        if self.young.len() >= YOUNG_MAX {
+            self.full = true;
+            return;
+        }
+        self.young.push_back((now_ns.saturating_add(self.min_age_ns), at));
+    }
+
     /// Whether there is room for a record, which is written then.
     #[inline]
     fn has_room(&mut self) -> bool {

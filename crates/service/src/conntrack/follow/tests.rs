@@ -82,7 +82,7 @@ fn a_copy_has_what_is_settled_and_nothing_else() {
                 continue;
             }
             while a.expire(now_ns, 64) {}
-            let changes = a.take_changes(spare);
+            let changes = a.take_changes(now_ns, spare);
             assert!(!changes.full);
             let applied = apply(&mut copy, now_ns, &changes.records);
             assert_eq!(applied.connections + applied.gone, changes.told);
@@ -137,7 +137,7 @@ fn connections_go_on_where_nobody_has_told_their_windows() {
     // One is but half open: its opener asks again.
     let late = Frame::tcp(end(2, false, 5), end(9, false, 80), Tcp::SYN, (1, 0), 0);
     pass(&mut a, SECOND, &late, &opens);
-    let changes = a.take_changes(Vec::new());
+    let changes = a.take_changes(SECOND, Vec::new());
     assert_eq!(changes.told, 100);
     assert!(changes.records.len() <= 100 * 50, "{}", changes.records.len());
     apply(&mut copy, SECOND, &changes.records);
@@ -192,12 +192,12 @@ fn a_full_buffer_is_told_and_telling_all_makes_up_for_it() {
     for n in 20..60 {
         handshake(&mut a, SECOND, &opens, 2000 + n);
     }
-    let changes = a.take_changes(Vec::with_capacity(4 * RECORD_MAX));
+    let changes = a.take_changes(SECOND, Vec::with_capacity(4 * RECORD_MAX));
     assert!(changes.full && changes.told < 40 && changes.records.len() <= 4 * RECORD_MAX);
     a.flush_selected(
         &crate::conntrack::Selection::parse(&["ct_nw_proto=6,ct_tp_src=2003"]).unwrap(),
     );
-    let again = a.take_changes(Vec::with_capacity(4 * RECORD_MAX));
+    let again = a.take_changes(SECOND, Vec::with_capacity(4 * RECORD_MAX));
     assert!(!again.full, "it was told once");
     apply(&mut copy, SECOND, &changes.records);
     assert_ne!(settled(&copy, SECOND), settled(&a, SECOND));
@@ -217,7 +217,7 @@ fn who_is_no_more_active_takes_what_it_is_told() {
     for n in 0..5 {
         handshake(&mut old, SECOND, &opens, 2000 + n);
     }
-    apply(&mut new, SECOND, &old.take_changes(Vec::new()).records);
+    apply(&mut new, SECOND, &old.take_changes(SECOND, Vec::new()).records);
     // Unheard of, and half open: both are gone where the other one tells.
     handshake(&mut old, SECOND, &opens, 3000);
     pass(
@@ -304,21 +304,46 @@ fn what_was_announced_or_opened_alone_is_told_in_its_time() {
         )
     };
     pass(&mut a, SECOND, &ping(0), &opens);
-    assert_eq!(a.take_changes(Vec::new()).told, 0, "nobody has answered");
+    assert_eq!(a.take_changes(SECOND, Vec::new()).told, 0, "nobody has answered");
     pass(&mut a, SECOND, &ping(1), &Request::default());
-    assert_eq!(a.take_changes(Vec::new()).told, 1);
+    assert_eq!(a.take_changes(SECOND, Vec::new()).told, 1);
     for _ in 0..5 {
         pass(&mut a, SECOND, &ping(0), &Request::default());
         pass(&mut a, SECOND, &ping(1), &Request::default());
     }
-    assert_eq!(a.take_changes(Vec::new()).told, 0, "nothing has changed");
+    assert_eq!(a.take_changes(SECOND, Vec::new()).told, 0, "nothing has changed");
     let marks = Request { commit: true, mark: Some((7, !0)), ..Request::default() };
     pass(&mut a, SECOND, &ping(0), &marks);
     pass(&mut a, SECOND, &ping(0), &marks);
-    assert_eq!(a.take_changes(Vec::new()).told, 1, "a mark, once");
+    assert_eq!(a.take_changes(SECOND, Vec::new()).told, 1, "a mark, once");
     while a.expire(100 * SECOND, 64) {}
-    let changes = a.take_changes(Vec::new());
+    let changes = a.take_changes(SECOND, Vec::new());
     assert_eq!((changes.told, changes.records[0]), (1, 2));
+}
+
+/// Who cares for connections of some age hears nothing of those that do not live to it.
+#[test]
+fn what_is_too_young_is_told_when_it_is_older_or_never() {
+    let (mut a, pools) = with_pools(4, 0);
+    a.follow(1 << 16);
+    a.follow_older_than(SECOND);
+    let source = Rule { source: Some(pools[0]), destination: None };
+    let opens = Request { commit: true, nat: Nat::New(source), ..Request::default() };
+    for n in 0..20 {
+        handshake(&mut a, SECOND + u64::from(n), &opens, 2000 + n);
+    }
+    assert_eq!(a.take_changes(2 * SECOND - 1, Vec::new()).told, 0);
+    let gone = crate::conntrack::Selection::parse(&["ct_nw_proto=6,ct_tp_src=2003"]).unwrap();
+    a.flush_selected(&gone);
+    assert_eq!(a.take_changes(2 * SECOND - 1, Vec::new()).told, 0, "nobody has heard of it");
+    assert_eq!(a.take_changes(2 * SECOND + 9, Vec::new()).told, 9);
+    let changes = a.take_changes(3 * SECOND, Vec::new());
+    assert_eq!((changes.told, changes.full), (10, false));
+    assert_eq!(a.take_changes(9 * SECOND, Vec::new()).told, 0, "once");
+    // What was told is told of at once from then on.
+    let gone = crate::conntrack::Selection::parse(&["ct_nw_proto=6,ct_tp_src=2004"]).unwrap();
+    a.flush_selected(&gone);
+    assert_eq!(a.take_changes(9 * SECOND, Vec::new()).told, 1);
 }
 
 /// What is written in one go is what the general way writes.
