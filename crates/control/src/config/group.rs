@@ -4,7 +4,7 @@
 //! `address=...` and `prefer=MEMBER[,MEMBER...]`).
 //!
 //! `group=NAME member=NAME server=URL[,URL...] listen=ADDR:PORT[,ADDR:PORT...] peer=NAME@ADDR:PORT[,ADDR:PORT...]...`, and by choice
-//! `address=PORT,IP,MAC[,VLAN]...`, `interval=10ms`, `misses=3`, `hold=1s`, `priority=100`, `rebalance=10s`, `batch=1ms`, `min-age=500ms`, `ca=FILE`, `certificate=FILE`,
+//! `address=PORT,IP,MAC[,VLAN]...`, `interval=10ms`, `misses=3`, `hold=1s`, `priority=100`, `rebalance=10s`, `batch=1ms`, `min-age=500ms`, `registers=NAME[,NAME...]`, `ca=FILE`, `certificate=FILE`,
 //! `key=FILE`, `credentials=FILE`. Paths are the places of `listen` and of each peer's addresses: the first to the first.
 
 use crate::failure::Failure;
@@ -82,6 +82,8 @@ pub(crate) struct Settings {
     pub(crate) batch: Duration,
     /// Connections that are younger are not told.
     pub(crate) min_age: Duration,
+    /// Registers of P4 programs that are told, by name.
+    pub(crate) registers: Vec<String>,
     pub(crate) priority: u8,
     /// A member that comes earlier gets its place back once it has lived for so long.
     pub(crate) rebalance: Option<Duration>,
@@ -107,6 +109,7 @@ impl Settings {
             hold: Duration::from_secs(1),
             batch: Duration::from_millis(1),
             min_age: Duration::ZERO,
+            registers: Vec::new(),
             priority: 100,
             rebalance: None,
             shares: Vec::new(),
@@ -178,6 +181,7 @@ impl Settings {
                     let age = time(value).filter(|time| *time <= most);
                     read.min_age = age.ok_or_else(|| wrong("a time up to 60s"))?;
                 }
+                "registers" => read.registers = value.split(',').map(str::to_owned).collect(),
                 "misses" => {
                     read.misses = value.parse().map_err(|_| wrong("a number"))?;
                 }
@@ -200,7 +204,7 @@ impl Settings {
                 _ => {
                     return Err(format!(
                         "{word}: there are group=, member=, server=, listen=, peer=, address=, interval=, misses=, hold=, \
-                         batch=, min-age=, priority=, rebalance=, ca=, certificate=, key=, credentials= and share="
+                         batch=, min-age=, registers=, priority=, rebalance=, ca=, certificate=, key=, credentials= and share="
                     ));
                 }
             }
@@ -216,6 +220,9 @@ impl Settings {
         if !read.shares.is_empty() {
             if seen.contains(&"priority") {
                 return Err("priority=: shares have prefer=MEMBER instead".to_owned());
+            }
+            if !read.registers.is_empty() {
+                return Err("registers=: a program's registers belong to no share".to_owned());
             }
             if !read.addresses.is_empty() {
                 return Err("address=: it belongs to a share, behind share=NAME".to_owned());
@@ -418,6 +425,7 @@ mod tests {
             (&format!("{LEAST} share=s services=x share=s services=y"), "two shares are named s"),
             (&format!("{LEAST} share=s services=x prefer=z"), "no member"),
             (&format!("{LEAST} share=s services=x hold=1s"), "before the first share="),
+            (&format!("{LEAST} registers=r share=s services=x"), "belong to no share"),
             (&format!("{LEAST} priority=7 share=s services=x"), "prefer=MEMBER instead"),
             (
                 &format!("{LEAST} address=l,10.1.0.1,02:00:00:00:00:01 share=s services=x"),

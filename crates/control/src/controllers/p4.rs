@@ -21,7 +21,7 @@ use rustls::ServerConfig;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use switch::{Switch, Workers};
 
 pub(super) const KIND: Kind = Kind { begin, join: Kind::joins_nobody };
@@ -73,6 +73,15 @@ impl P4 {
     /// The program.
     pub fn host(&self) -> MutexGuard<'_, Host> {
         lock(&self.host)
+    }
+
+    /// The same, if nobody changes it right now.
+    pub(crate) fn host_if_free(&self) -> Option<MutexGuard<'_, Host>> {
+        match self.host.try_lock() {
+            Ok(host) => Some(host),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Does lines of `millrace p4 do`.

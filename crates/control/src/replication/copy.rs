@@ -4,6 +4,7 @@
 //! those are what stands by, and the bridges forward on.
 
 use super::balancers::Balancers;
+use super::registers::Registers;
 use crate::bridges::Bridges;
 use datapath::services::elements::Named;
 use datapath::services::trackers::Tracked;
@@ -36,6 +37,7 @@ pub(crate) struct Copy {
     scope: Option<Vec<String>>,
     all: BTreeMap<String, One>,
     balancers: Balancers,
+    registers: Registers,
     active: bool,
     stripes: Stripes,
     min_age_ns: u64,
@@ -57,6 +59,8 @@ pub(crate) struct Telling {
     next: Option<(String, usize)>,
     /// The balancer that comes next, behind all trackers.
     balancer: Option<(String, usize)>,
+    /// The register that comes next, behind all balancers.
+    register: Option<(String, u32)>,
 }
 
 impl Copy {
@@ -67,6 +71,7 @@ impl Copy {
             scope,
             all: BTreeMap::new(),
             balancers: Balancers::default(),
+            registers: Registers::new(Vec::new()),
             active: false,
             stripes: Stripes::ALL,
             min_age_ns: 0,
@@ -83,6 +88,13 @@ impl Copy {
     /// Connections that are younger are told when they are older.
     pub(crate) fn older_than(self, min_age: Duration) -> Copy {
         Copy { min_age_ns: u64::try_from(min_age.as_nanos()).unwrap_or(u64::MAX), ..self }
+    }
+
+    /// With these registers of P4 programs.
+    pub(crate) fn with_registers(self, names: &[String]) -> Copy {
+        let mut copy = Copy { registers: Registers::new(names.to_vec()), ..self };
+        copy.look();
+        copy
     }
 
     /// Trackers that have come since, and those that have gone.
@@ -115,6 +127,7 @@ impl Copy {
         }
         self.all = all;
         self.balancers.look(self.spreading());
+        self.registers.look(&self.bridges);
         if self.scope.is_some() {
             self.gate(!self.active);
         }
@@ -173,6 +186,11 @@ impl Copy {
         });
     }
 
+    /// Names of registers that no program has.
+    pub(crate) fn missing_registers(&self) -> Vec<String> {
+        self.registers.missing()
+    }
+
     /// Names of the share's services that are not there.
     pub(crate) fn missing(&self) -> Vec<String> {
         let Some(scope) = &self.scope else { return Vec::new() };
@@ -197,6 +215,7 @@ impl Copy {
         self.stripes = stripes;
         self.all.values().for_each(|one| self.begin(one));
         self.balancers.begin();
+        self.registers.begin();
         self.gate(false);
     }
 
@@ -249,21 +268,30 @@ impl Copy {
             one.spare = changes.records;
         }
         messages.extend(self.balancers.changes().into_iter().map(|part| vec![part]));
+        if let Some(bridge) = self.bridges.first() {
+            messages
+                .extend(self.registers.changes(bridge.switch().now_ns()).map(|part| vec![part]));
+        }
         (messages, full)
     }
 
     /// Begins to tell all.
     pub(crate) fn telling(&self, id: u64) -> Telling {
         let next = self.all.keys().next().map(|name| (name.clone(), 0));
-        Telling { id, next, balancer: self.balancers.first() }
+        Telling { id, next, balancer: self.balancers.first(), register: self.registers.first() }
     }
 
     /// The next of them; none if these were all.
     pub(crate) fn tell(&mut self, telling: &mut Telling) -> Option<Vec<Part>> {
         let Some((name, from)) = telling.next.take() else {
-            let (parts, next) = self.balancers.tell(telling.balancer.take()?);
-            telling.balancer = next;
-            return Some(parts);
+            if let Some(at) = telling.balancer.take() {
+                let (parts, next) = self.balancers.tell(at);
+                telling.balancer = next;
+                return Some(parts);
+            }
+            let (part, next) = self.registers.tell(telling.register.take()?);
+            telling.register = next;
+            return Some(part.into_iter().collect());
         };
         let after = |name: &String| {
             let range = (std::ops::Bound::Excluded(name.clone()), std::ops::Bound::Unbounded);
@@ -310,7 +338,7 @@ impl Copy {
         let mut whole = true;
         for part in parts {
             if !self.all.contains_key(&part.tracker) {
-                match self.balancers.apply(part) {
+                match self.balancers.apply(part).or_else(|| self.registers.apply(part)) {
                     Some(Ok(taken)) => {
                         self.applied += taken;
                         continue;
@@ -318,7 +346,7 @@ impl Copy {
                     Some(Err(error)) => {
                         self.refused += 1;
                         whole = false;
-                        tracing::warn!(balancer = part.tracker, error, "changes that are none");
+                        tracing::warn!(of = part.tracker, error, "changes that are none");
                         continue;
                     }
                     None => self.look(),

@@ -10,6 +10,7 @@
 //! | [`copy`] | trackers: followed, or a copy |
 //! | [`balancers`] | balancers' backends, and flows that their table does not know |
 //! | [`address`] | frames by which a network learns where an address is |
+//! | [`registers`] | registers of P4 programs |
 //! | [`share`] | a share: its copy, who wants what, its addresses |
 //! | [`run`] | the thread |
 //!
@@ -21,6 +22,7 @@ mod copy;
 mod engine;
 mod links;
 mod nats;
+mod registers;
 mod run;
 mod share;
 
@@ -66,6 +68,7 @@ impl Replication {
         let shares: Vec<Share> = match &settings.shares[..] {
             [] => {
                 let copy = Copy::standby(bridges, None).older_than(settings.min_age);
+                let copy = copy.with_registers(&settings.registers);
                 vec![Share::new(copy, settings.addresses.clone())]
             }
             shares => shares

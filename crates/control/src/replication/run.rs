@@ -79,6 +79,9 @@ impl Runner {
                     "a share of the group is to have a service that is not there"
                 );
             }
+            for register in share.copy.missing_registers() {
+                tracing::warn!(register, "the group is to have a register that no program has");
+            }
         }
         Ok(runner)
     }
