@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`engine`] | what carries the stream and keeps the store; [`nats`] is one |
 //! | [`links`] | heartbeats, and sockets that close |
+//! | [`notify`] | a program that is told of roles |
 //! | [`copy`] | trackers: followed, or a copy |
 //! | [`address`] | frames by which a network learns where an address is |
 //! | [`share`] | a share: its copy, who wants what, its addresses |
@@ -19,6 +20,7 @@ mod copy;
 mod engine;
 mod links;
 mod nats;
+mod notify;
 mod run;
 mod share;
 
