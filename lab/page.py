@@ -66,6 +66,18 @@ def connections(page):
     expect(page.locator("#view-connections table").nth(2)).to_contain_text("10.0.0.1")
 
 
+def group(page):
+    view = page.locator("#view-group")
+    expect(view).to_contain_text("gw, a")
+    expect(view).to_contain_text("active")
+    expect(view.locator("tbody tr", has_text="b").first).to_be_visible()
+    if (folder / "two").exists():
+        expect(view).to_contain_text(re.compile("Connections *protected"))
+        expect(view.locator("tbody tr").first).to_contain_text(re.compile(r"b *yes *standby *has all *the same"))
+    else:
+        expect(view).to_contain_text("UNPROTECTED")
+
+
 def gauge(page):
     page.locator("#report-name").select_option("broken.json")
     expect(page.locator("#view-gauge")).to_contain_text("is no report of gauge")
@@ -75,7 +87,7 @@ def gauge(page):
     expect(page.locator("#view-gauge")).to_contain_text("the switch has no meters")
 
 
-VIEWS = [topology, tables, trace, drops, connections, gauge]
+VIEWS = [topology, tables, trace, drops, connections, group, gauge]
 wrong, pictures, axe = [], 0, Axe()
 
 

@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 """Traffic through a gateway whose members die, and what of it was lost.
 
-server: echoes TCP at port 5000, UDP at port 5001.
-client HOST LONG NEW PPS MARKS: LONG connections that stay, NEW a second that come and go, PPS datagrams a second, until MARKS.end is there;
-    writes what happened as JSON.
-judge, result RESULT MARKS: whether anything was lost that must not be; a line.
+server: echoes TCP at port 5000, UDP at port 5001; sends octets without end to who asks by HTTP at port 8000.
+client HOSTS LONG NEW PPS MARKS: LONG connections that stay, NEW a second that come and go, PPS datagrams a second, until MARKS.end is there;
+    writes what happened as JSON. HOSTS is one address, or two with a comma: then every fifth connection goes to the second.
+sink FILE: reads standard input to its end, and writes there when nothing came for more than 20 ms.
+iperf LOG BEGAN FILE: likewise, from a server's lines of iperf3, to 100 ms.
+bindings MEMBER...: connections of members as JSON; fails if two have one outside port for different inside ones.
+judge, result RESULT MARKS [NAME=FILE...]: whether anything was lost that must not be; what each event cost, also of streams that were read.
 """
 import asyncio
 import json
 import os
+import re
+import statistics
 import socket
 import sys
 import threading
@@ -30,7 +35,22 @@ async def serve():
         finally:
             writer.close()
 
-    server = await asyncio.start_server(echo, "0.0.0.0", 5000, backlog=1024)
+    async def endless(reader, writer):
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")
+            while True:
+                writer.write(bytes(65536))
+                await writer.drain()
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    with open("/proc/net/if_inet6") as known:
+        hosts = ["0.0.0.0", "::"] if known.read() else ["0.0.0.0"]
+    server = await asyncio.start_server(echo, hosts, 5000, backlog=1024)
+    web = await asyncio.start_server(endless, hosts, 8000)
 
     def datagrams():
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -40,19 +60,23 @@ async def serve():
             sock.sendto(data, peer)
 
     threading.Thread(target=datagrams, daemon=True).start()
-    async with server:
+    async with server, web:
         await server.serve_forever()
 
 
 class Client:
-    def __init__(self, host, marks):
-        self.host, self.end = host, marks + ".end"
+    def __init__(self, hosts, marks):
+        self.hosts, self.end, self.begun = hosts, marks + ".end", 0
         self.resets, self.stalls, self.failed = [], [], []
         self.opened = self.messages = self.closed = 0
         self.longest = 0.0
 
     def over(self):
         return os.path.exists(self.end)
+
+    def host(self):
+        self.begun += 1
+        return self.hosts[self.begun % 5 == 0 and len(self.hosts) > 1]
 
     async def exchange(self, reader, writer, text):
         writer.write(text)
@@ -64,7 +88,7 @@ class Client:
         self.longest = max(self.longest, time.time() - began)
 
     async def long(self, n):
-        reader, writer = await asyncio.open_connection(self.host, 5000)
+        reader, writer = await asyncio.open_connection(self.host(), 5000)
         self.opened += 1
         number = 0
         while not self.over():
@@ -83,7 +107,7 @@ class Client:
     async def short(self):
         began, established = time.time(), None
         try:
-            reader, writer = await asyncio.wait_for(asyncio.open_connection(self.host, 5000), 10)
+            reader, writer = await asyncio.wait_for(asyncio.open_connection(self.host(), 5000), 10)
             established = time.time()
             await self.exchange(reader, writer, b"hello\n")
             await asyncio.sleep(0.1)
@@ -147,13 +171,14 @@ def datagrams(host, pps, end, out):
     json.dump({"sent": sent, "got": got, "gaps": gaps}, open(out, "w"))
 
 
-def client(host, long, new, pps, marks):
+def client(hosts, long, new, pps, marks):
+    hosts = hosts.split(",")
     out = marks + ".udp"
     child = os.fork()
     if child == 0:
-        datagrams(host, pps, marks + ".end", out)
+        datagrams(hosts[0], pps, marks + ".end", out)
         os._exit(0)
-    at = Client(host, marks)
+    at = Client(hosts, marks)
     asyncio.run(at.run(long, new))
     os.waitpid(child, 0)
     print(json.dumps({
@@ -171,15 +196,67 @@ def read(result, marks):
     return got, events
 
 
-def silences(got, events):
+def silences(gaps, events):
     """Of each event the longest silence that began within a second of it, in ms."""
     told = {}
     for at, what in events:
         if what == "done":
             continue
-        near = [gap for began, gap in got["udp"]["gaps"] if at - 0.1 <= began <= at + 1.0]
-        told.setdefault(what, []).append(round(max(near, default=0.003) * 1000, 1))
+        near = [gap for began, gap in gaps if at - 0.1 <= began <= at + 1.0]
+        told.setdefault(what, []).append(round(max(near, default=0) * 1000, 1))
     return told
+
+
+def sink(out):
+    gaps, octets, last = [], 0, time.time()
+    while data := os.read(0, 1 << 20):
+        now = time.time()
+        if now - last > 0.02:
+            gaps.append((last, now - last))
+        last, octets = now, octets + len(data)
+    json.dump({"octets": octets, "gaps": gaps, "ended": last}, open(out, "w"))
+
+
+def iperf(log, began, out):
+    """Of lines such as `[  5]   0.10-0.20   sec   640 KBytes ...`, of who receives."""
+    gaps, last, octets = [], 0.0, 0
+    units = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    for line in open(log):
+        got = re.match(r"\[ *\d+\] +([0-9.]+)-([0-9.]+) +sec +([0-9.]+) ([KMG]?)Bytes ", line)
+        if not got or "receiver" in line or "sender" in line or not float(got[3]):
+            continue
+        begin, end = float(got[1]), float(got[2])
+        octets += float(got[3]) * units[got[4]]
+        if begin - last > 0.05:
+            gaps.append((began + last, begin - last))
+        last = end
+    json.dump({"octets": octets, "gaps": gaps, "ended": began + last}, open(out, "w"))
+
+
+def bindings(members):
+    """Outside ports that two members have given to different insides, of connections that are translated."""
+    given, doubled, count = {}, [], 0
+    for name in members:
+        for one in json.load(open(name))["connections"]:
+            there, back = one["original"], one["reply"]
+            # One that closes may have gone at one member, and its port be another's, between the two lists.
+            if one.get("state") not in (None, "Established"):
+                continue
+            inside = (there["src"], there.get("src_port", there.get("icmp_id")))
+            outside = (one["protocol"], back["dst"], back.get("dst_port", back.get("icmp_id")), back["src"], back.get("src_port"))
+            if inside == outside[1:3]:
+                continue
+            count += 1
+            if given.setdefault(outside, inside) != inside:
+                doubled.append((outside, given[outside], inside))
+    if doubled:
+        print(f"{len(doubled)} outside ports have two insides: {doubled[:3]}")
+        return 1
+    if not count:
+        print("no connection is translated: nothing was compared")
+        return 1
+    print(f"{count} bindings of {len(members)} members, {len(given)} different, none twice")
+    return 0
 
 
 def judge(result, marks):
@@ -207,25 +284,45 @@ def judge(result, marks):
     return 1 if bad else 0
 
 
-def result(result, marks):
+def result(result, marks, streams):
     got, events = read(result, marks)
-    told = silences(got, events)
-    parts = [f"{what} {'/'.join(str(ms) for ms in all)} ms" for what, all in told.items()]
     udp = got["udp"]
-    print(f"{got['long']} long connections, 0 reset, 0 stuck; {got['closed']} short ones, {len(got['failed'])} lost as they began; "
-          f"{got['messages']} messages, longest echo {got['longest_echo_s']:.2f} s; {udp['sent'] - udp['got']} of {udp['sent']} "
-          f"datagrams lost; silence: {', '.join(parts)}")
+    print(f"{got['long']} long connections, {len(got['resets'])} reset, {len(got['stalls'])} stuck; {got['closed']} short ones, "
+          f"{len(got['failed'])} lost as they began; {got['messages']} messages, longest echo {got['longest_echo_s']:.2f} s; "
+          f"{udp['sent'] - udp['got']} of {udp['sent']} datagrams lost")
+    columns = [("datagrams", udp["gaps"])]
+    columns += [(name, json.load(open(file))["gaps"]) for name, file in streams]
+    told = [(name, silences(gaps, events)) for name, gaps in columns]
+    print("silence in ms, median and longest: " + ", ".join(name for name, _ in columns))
+    for what in told[0][1]:
+        cells = []
+        for _, by in told:
+            cells.append(f"{statistics.median(by[what]):6.1f} {max(by[what]):6.1f}")
+        print(f"  {what:20} {len(told[0][1][what]):3} times  " + "  |".join(cells))
+    # What a stream does by itself: curl reads in bursts.
+    busy = [(at - 0.1, at + 3) for at, what in events]
+    cells = []
+    for _, gaps in columns:
+        quiet = [gap for began, gap in gaps if not any(begin <= began <= end for begin, end in busy)]
+        cells.append(f"       {max(quiet, default=0) * 1000:6.1f}")
+    print(f"  {'between events':20}            " + "  |".join(cells))
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["server"]:
             asyncio.run(serve())
-        case ["client", host, long, new, pps, marks]:
-            client(host, int(long), int(new), int(pps), marks)
+        case ["client", hosts, long, new, pps, marks]:
+            client(hosts, int(long), int(new), int(pps), marks)
         case ["judge", res, marks]:
             sys.exit(judge(res, marks))
-        case ["result", res, marks]:
-            result(res, marks)
+        case ["result", res, marks, *streams]:
+            result(res, marks, [stream.split("=", 1) for stream in streams])
+        case ["sink", out]:
+            sink(out)
+        case ["iperf", log, began, out]:
+            iperf(log, float(began), out)
+        case ["bindings", *members]:
+            sys.exit(bindings(members))
         case _:
             sys.exit(__doc__)

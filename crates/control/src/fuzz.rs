@@ -1,4 +1,4 @@
-//! The bodies of the fuzz targets `config`, `ctl` and `take_over`, which the unit tests run too. Hidden: only tests and
+//! The bodies of the fuzz targets `config`, `fleet`, `ctl` and `take_over`, which the unit tests run too. Hidden: only tests and
 //! the fuzz targets call them. No path that the bytes name is opened.
 
 use crate::config::{self, Config, Options};
@@ -39,6 +39,11 @@ pub fn config(data: &[u8]) {
         }
         Err(failure) => assert!(!failure.text().is_empty()),
     }
+}
+
+/// What a fleet's store holds: any octets are refused in a line, or are a version whose configurations read as any others.
+pub fn fleet(data: &[u8]) {
+    crate::fleet::fuzz(data);
 }
 
 /// Lines that come by a control socket: each is answered in one line, and what it asks for reads back the same.
@@ -202,6 +207,17 @@ mod tests {
                     protocols = \"OpenFlow13\"\nsynchronise = [\"0=1,goto_table:1\"]\n";
         let some = b"connections = 1073741824\nmbufs = 4096\neal = \"-l 0\"\nctl-group = \"0\"\npoll = true\n";
         run_on(&[all, some], 400, config);
+    }
+
+    #[test]
+    fn versions_of_a_fleet() {
+        let text =
+            b"workers = 2\nport = [\"memory:a\"]\n[member.a]\nport = []\n[member.b]\nworkers = 1\n";
+        let version =
+            b"{\"version\":{\"number\":1,\"time\":\"\",\"by\":\"\",\"text\":\"\",\"digest\":\"\"}}";
+        let ack = b"{\"number\":3,\"outcome\":\"refused\",\"error\":\"x\",\"running\":2}";
+        let place = b"nats://10.0.0.9:4222,tls://b/gw member=a cache=/c ca=/ca";
+        run_on(&[text, version, ack, place], 2000, fleet);
     }
 
     #[test]

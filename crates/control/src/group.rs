@@ -28,6 +28,11 @@ pub(crate) struct Counts {
     pub(crate) unknown: u64,
     pub(crate) refused: u64,
     pub(crate) no_room: u64,
+    /// What is wrong with the engine, and how often something was.
+    pub(crate) fault: Option<String>,
+    pub(crate) faults: u64,
+    /// How often the program of `notify=` ran, and how often it failed.
+    pub(crate) notified: Option<(u64, u64)>,
     /// Messages about shares that are not here.
     pub(crate) other_share: u64,
     /// Promotions and demotions, by reason.

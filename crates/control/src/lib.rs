@@ -15,6 +15,7 @@
 //! | [`role`], [`doors`] | who may ask what there: a socket for each role |
 //! | [`verbs`] | what can be asked there, a file each |
 //! | [`reload`] | another configuration: planned, applied, taken back |
+//! | [`fleet`] | a configuration that comes from a store, for gateways without a controller |
 //! | `health` | checks of balancers' backends |
 //! | `otlp` | logs and spans of slow work for a collector of OpenTelemetry |
 //! | `metrics` | counters for Prometheus, a file for each part of the switch |
@@ -43,6 +44,7 @@ mod documented;
 pub mod doors;
 pub mod engine;
 pub mod failure;
+pub mod fleet;
 #[doc(hidden)]
 pub mod fuzz;
 mod group;
@@ -52,6 +54,7 @@ pub mod image;
 pub mod logging;
 pub mod metrics;
 pub mod model;
+mod nats;
 mod normal;
 pub mod otlp;
 pub mod output;

@@ -88,6 +88,8 @@ pub(crate) struct Reload {
     /// Files that are read at the start, as they were then.
     read: BTreeMap<PathBuf, Option<Version>>,
     bridges: Bridges,
+    /// Where the configuration comes from, if not from files that are named here.
+    fleet: Option<String>,
     state: Mutex<State>,
     decided: Condvar,
 }
@@ -116,7 +118,9 @@ impl Reload {
     ) -> Reload {
         let entries = [&config.flows, &config.groups, &config.meters].into_iter().flatten();
         let files = entries.chain(&config.p4).chain(&config.entries);
+        let fleet = options.begun.as_ref().map(|begun| begun.place.shown());
         Reload {
+            fleet,
             options,
             given: config.given.clone(),
             process: setup.process.clone(),
@@ -130,6 +134,21 @@ impl Reload {
     /// What the process was started with.
     pub(crate) fn given(&self) -> &File {
         &self.given
+    }
+
+    /// The configuration is a fleet's: nobody changes it here.
+    pub(crate) fn of_a_fleet(&self) -> Result<(), String> {
+        match &self.fleet {
+            None => Ok(()),
+            Some(at) => Err(format!(
+                "the configuration of this process comes from a fleet's store: add --to {at}"
+            )),
+        }
+    }
+
+    /// A configuration waits for confirmation.
+    pub(crate) fn waits(&self) -> bool {
+        lock(&self.state).waits.is_some()
     }
 
     /// Files that hold something else than at the start, a line each.

@@ -7,6 +7,7 @@ use crate::controller::{Begun, Controllers};
 use crate::dial::default_path;
 use crate::doors::{self, Doors, Groups, Opened, Servers};
 use crate::failure::Failure;
+use crate::fleet::Fleet;
 use crate::health::Health;
 use crate::image::State;
 use crate::normal::learning::Learning;
@@ -109,6 +110,10 @@ pub fn run(options: Options) -> Result<(), Failure> {
     if let Some(state) = &mut state {
         state.begin(&switch)?;
     }
+    let fleet = config.fleet.as_ref().map(|begun| (begun, Fleet::view(begun)));
+    if let Some((_, view)) = &fleet {
+        bridges.configured_by(view.clone());
+    }
     if let Some(settings) = &config.replication {
         bridges.join(Replication::start(settings, &bridges)?);
     }
@@ -127,6 +132,10 @@ pub fn run(options: Options) -> Result<(), Failure> {
     logging::say(&format!("millrace: {status}"));
     supervisor::ready(&status);
     controllers.iter().for_each(|one| one.advise());
+    let fleet = match &fleet {
+        Some((begun, view)) => Some(Fleet::start(begun, &reload, view)?),
+        None => None,
+    };
     signals.on_hangup(move || {
         supervisor::reloading();
         let applied = reload.apply(None, None);
@@ -143,7 +152,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
     if !handover.is_ending() {
         supervisor::stopping();
     }
-    drop((server, metrics, page, health, exporter));
+    drop((fleet, server, metrics, page, health, exporter));
     if let Some(group) = bridges.replication() {
         group.stop();
     }

@@ -13,7 +13,15 @@ use std::path::PathBuf;
 
 /// `millrace config`.
 pub(crate) fn config(options: ConfigOptions) -> Result<(), Failure> {
-    let ConfigOptions { command, json, to } = options;
+    let ConfigOptions { command, json, fleet, wait, to } = options;
+    if let Some(place) = fleet {
+        return crate::fleet::fleet(&place, command, json, wait);
+    }
+    if wait.is_some() {
+        return Err(Failure::usage(
+            "--wait is for the members of a fleet: name its store with --to",
+        ));
+    }
     let (what, file, confirm_within_seconds) = match command {
         ConfigCommand::Check { file } => return check(file, json),
         ConfigCommand::Plan { file } => (What::Plan, file, None),
@@ -21,6 +29,11 @@ pub(crate) fn config(options: ConfigOptions) -> Result<(), Failure> {
         ConfigCommand::Confirm => (What::Confirm, None, None),
         ConfigCommand::Rollback => (What::Rollback, None, None),
         ConfigCommand::History => (What::History, None, None),
+        ConfigCommand::Status | ConfigCommand::Show { .. } | ConfigCommand::Forget { .. } => {
+            return Err(Failure::usage(
+                "this is asked of a fleet's store: name it with --to nats://HOST[:PORT]/GROUP",
+            ));
+        }
     };
     // The switch may run elsewhere in the file system.
     let absolute = |path: PathBuf| {
@@ -48,13 +61,13 @@ fn check(file: PathBuf, json: bool) -> Result<(), Failure> {
 }
 
 /// The terminal, or its user by NO_COLOR, wants no colours.
-fn is_plain() -> bool {
+pub(crate) fn is_plain() -> bool {
     let is = |name, wanted: fn(&str) -> bool| std::env::var(name).is_ok_and(|value| wanted(&value));
     is("TERM", |term| term == "dumb") || is("NO_COLOR", |value| !value.is_empty())
 }
 
 /// In the colours of a diff.
-fn coloured(text: &str) -> String {
+pub(crate) fn coloured(text: &str) -> String {
     let line = |line: &str| {
         let colour = match line.as_bytes().first() {
             Some(b'+') => "32",

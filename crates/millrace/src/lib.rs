@@ -10,6 +10,7 @@
 //! | [`run`] | `run`: the switch |
 //! | [`query`] | `trace`, `stats`, `explain`: looks into a running switch by its control socket |
 //! | [`capture`] | `capture`: frames of a running switch, with what became of them |
+//! | [`fleet`] | `config --to`: the configuration of a fleet in its store |
 //! | [`filetest`] | `test`: runs filetests |
 //! | [`doctor`] | `doctor`: what this machine lacks |
 //! | [`gauge`](mod@gauge) | `gauge`: characterises any OpenFlow switch |
@@ -46,6 +47,7 @@ mod demo;
 mod doctor;
 mod events;
 mod filetest;
+mod fleet;
 mod flows;
 mod gauge;
 mod look;
@@ -85,15 +87,21 @@ fn command(words: Vec<OsString>) -> ExitCode {
         println!("{}", vswitchd::version());
         return ExitCode::SUCCESS;
     }
-    let cli = cli::Cli::parse_from(words);
+    let mut cli = cli::Cli::parse_from(words);
     let verbose = match &cli.command {
         cli::Command::Vswitchd(options) => options.verbose().max(cli.verbose),
         _ => cli.verbose,
     };
     // Before there is a second thread.
-    let confined = match &cli.command {
-        cli::Command::Run(options) => control::confine::enter(options),
+    let confined = match &mut cli.command {
+        cli::Command::Run(options) => {
+            control::fleet::prepare(options).and_then(|()| control::confine::enter(options))
+        }
         _ => Ok(()),
+    };
+    let begun = match &cli.command {
+        cli::Command::Run(options) => options.begun.clone(),
+        _ => None,
     };
     control::logging::start(&cli.log, verbose);
     let result = confined.and_then(|()| match cli.command {
@@ -141,6 +149,9 @@ fn command(words: Vec<OsString>) -> ExitCode {
     });
     if let Err(Failure::Bad(text) | Failure::Status(_, text) | Failure::Usage(text)) = &result {
         control::upgrade::reason::tell(text);
+        if let Some(begun) = &begun {
+            control::fleet::not_started(begun, text);
+        }
     }
     let status = match result {
         Ok(()) => ExitCode::SUCCESS,

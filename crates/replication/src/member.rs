@@ -277,6 +277,8 @@ pub struct Member {
     ends: bool,
     /// Somebody has told it not to forward.
     holds_back: bool,
+    /// Whose message of the stream came last in which epoch, and when: it lives, though nothing else may be heard of it.
+    streamed: Option<(String, u64, u64)>,
     /// It was drained: it comes last, and gets nothing back.
     drained: bool,
     /// It has had all connections since it started.
@@ -312,6 +314,7 @@ impl Member {
             alone_ns: now_ns,
             ends: false,
             holds_back: false,
+            streamed: None,
             drained: false,
             has_synced: false,
             owns_ns: now_ns,
@@ -456,7 +459,7 @@ impl Member {
         }
         self.settle(now_ns);
         match self.role {
-            Role::Active if now_ns.saturating_sub(self.sent_ns) >= IDLE_BEATS * interval => {
+            Role::Active if now_ns.saturating_sub(self.sent_ns) >= self.idle_beats() * interval => {
                 let idle = self.message(now_ns, wall_ns, Body::Changes(Vec::new()));
                 self.actions.push(Action::Send(idle));
             }
@@ -466,6 +469,12 @@ impl Member {
                 self.ask(now_ns, wall_ns);
             }
         }
+    }
+
+    /// Heartbeats between two messages of one that has nothing to say: one, where another member may not hear its heartbeats either.
+    fn idle_beats(&self) -> u64 {
+        let all_hear = self.peers.values().all(|peer| self.is_alive(peer, self.ticked_ns));
+        if all_hear { IDLE_BEATS } else { 1 }
     }
 
     /// One that is active, alone, and named by the store for long enough knows all that there is.
@@ -512,8 +521,16 @@ impl Member {
         let interval = self.config.interval_ns;
         let bound = interval * u64::from(self.config.misses);
         let rank = self.rank(now_ns);
+        // Whose messages come by the engine lives, though its heartbeats do not come. What was under way when its socket closed says nothing.
+        let streams = self.streamed.as_ref().is_some_and(|(name, epoch, at)| {
+            let open = self.peers.get(name).is_some_and(|peer| {
+                peer.closed_ns.is_none() && !peer.last.as_ref().is_some_and(|last| last.ends)
+            });
+            open && *epoch == self.epoch && now_ns.saturating_sub(*at) <= bound
+        });
         match self.leader(now_ns) {
             Some((_, _, true)) => self.alone_ns = now_ns,
+            Some(_) | None if streams && self.stepped_down().is_none() => self.alone_ns = now_ns,
             Some((name, peer, false)) => {
                 let ended = peer.last.as_ref().is_some_and(|last| last.ends);
                 let since = match (peer.closed_ns, peer.heard_ns) {
@@ -709,6 +726,7 @@ impl Member {
         let from = message.from.clone();
         if message.epoch >= self.epoch {
             self.knows_of(now_ns, &from, message.epoch, true);
+            self.streamed = Some((from.clone(), message.epoch, now_ns));
         }
         if self.role == Role::Active {
             return;
@@ -785,17 +803,12 @@ impl Member {
         }
     }
 
-    /// It is to forward no more, until it is told to.
-    ///
-    /// # Errors
-    /// If it does not.
-    pub fn demote_by_command(&mut self, now_ns: u64) -> Result<(), String> {
-        if self.role == Role::Standby {
-            return Err("this member is a standby already".to_owned());
-        }
+    /// It is to forward no more, until it is told to. A standby does not go on by itself then, as where another program decides.
+    pub fn demote_by_command(&mut self, now_ns: u64) {
         self.holds_back = true;
-        self.demote(now_ns, Reason::Asked);
-        Ok(())
+        if self.role == Role::Active {
+            self.demote(now_ns, Reason::Asked);
+        }
     }
 
     /// Something that was to be told was not: the next message has a number that shows it.

@@ -5,6 +5,7 @@
 //! | [`copies`] | random programs whose packets go to many ports and change between them |
 //! | [`heap`] | an allocator that counts |
 //! | [`ledger`] | documents of a standard's requirements, against citations and tests |
+//! | [`nats`] | a broker that is started, killed and started again |
 //! | [`packet`] | frames from header values |
 //! | [`running`] | a process that is started, waited for and ended |
 //! | [`station`] | a small program of two tables, whose entries say where each station's frames go |
@@ -17,6 +18,7 @@ pub mod copies;
 pub mod heap;
 pub mod ledger;
 pub mod lookups;
+pub mod nats;
 pub mod packet;
 pub mod running;
 pub mod station;

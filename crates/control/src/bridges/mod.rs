@@ -70,6 +70,8 @@ struct Inner {
     changes: Mutex<()>,
     /// The group that the process is a member of.
     replication: OnceLock<Arc<dyn Group>>,
+    /// The fleet whose configuration it has.
+    fleet: OnceLock<Arc<crate::fleet::View>>,
 }
 
 impl Bridges {
@@ -87,8 +89,8 @@ impl Bridges {
     ) -> Bridges {
         let defaults = Defaults { environment, ..defaults };
         let (all, changes) = (Mutex::default(), Mutex::default());
-        let replication = OnceLock::new();
-        Bridges(Arc::new(Inner { workers, defaults, all, changes, replication }))
+        let (replication, fleet) = (OnceLock::new(), OnceLock::new());
+        Bridges(Arc::new(Inner { workers, defaults, all, changes, replication, fleet }))
     }
 
     /// What bridges have in common.
@@ -105,6 +107,17 @@ impl Bridges {
     pub(crate) fn join(&self, group: Arc<dyn Group>) {
         // Once, at the start.
         let _ = self.0.replication.set(group);
+    }
+
+    /// The fleet whose configuration the process has, if it has one's.
+    pub(crate) fn fleet(&self) -> Option<&Arc<crate::fleet::View>> {
+        self.0.fleet.get()
+    }
+
+    /// The process has the configuration of this fleet.
+    pub(crate) fn configured_by(&self, fleet: Arc<crate::fleet::View>) {
+        // Once, at the start.
+        let _ = self.0.fleet.set(fleet);
     }
 
     /// The threads that all bridges share.

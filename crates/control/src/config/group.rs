@@ -4,8 +4,9 @@
 //! `address=...` and `prefer=MEMBER[,MEMBER...]`).
 //!
 //! `group=NAME member=NAME server=URL[,URL...] listen=ADDR:PORT[,ADDR:PORT...] peer=NAME@ADDR:PORT[,ADDR:PORT...]...`, and by choice
-//! `address=PORT,IP,MAC[,VLAN]...`, `interval=10ms`, `misses=3`, `hold=1s`, `priority=100`, `rebalance=10s`, `batch=1ms`, `min-age=500ms`, `registers=NAME[,NAME...]`, `ca=FILE`, `certificate=FILE`,
-//! `key=FILE`, `credentials=FILE`. Paths are the places of `listen` and of each peer's addresses: the first to the first.
+//! `address=PORT,IP,MAC[,VLAN]...`, `interval=10ms`, `misses=3`, `hold=1s`, `priority=100`, `rebalance=10s`, `batch=1ms`, `min-age=500ms`,
+//! `registers=NAME[,NAME...]`, `notify=PROGRAM`, `ca=FILE`, `certificate=FILE`, `key=FILE`, `credentials=FILE`. Paths are the places of
+//! `listen` and of each peer's addresses: the first to the first.
 
 use crate::failure::Failure;
 use replication::{Shares, member};
@@ -85,6 +86,8 @@ pub(crate) struct Settings {
     /// Registers of P4 programs that are told, by name.
     pub(crate) registers: Vec<String>,
     pub(crate) priority: u8,
+    /// A program that is told of roles.
+    pub(crate) notify: Option<PathBuf>,
     /// A member that comes earlier gets its place back once it has lived for so long.
     pub(crate) rebalance: Option<Duration>,
     /// None: the whole process is active or a standby.
@@ -111,6 +114,7 @@ impl Settings {
             min_age: Duration::ZERO,
             registers: Vec::new(),
             priority: 100,
+            notify: None,
             rebalance: None,
             shares: Vec::new(),
         };
@@ -200,11 +204,17 @@ impl Settings {
                 "ca" => read.server.ca = Some(value.into()),
                 "certificate" => certificate = Some(PathBuf::from(value)),
                 "key" => key = Some(PathBuf::from(value)),
+                "notify" => {
+                    let program =
+                        Some(PathBuf::from(value)).filter(|program| program.is_absolute());
+                    read.notify =
+                        Some(program.ok_or_else(|| wrong("the whole path of a program"))?);
+                }
                 "credentials" => read.server.credentials = Some(value.into()),
                 _ => {
                     return Err(format!(
                         "{word}: there are group=, member=, server=, listen=, peer=, address=, interval=, misses=, hold=, \
-                         batch=, min-age=, registers=, priority=, rebalance=, ca=, certificate=, key=, credentials= and share="
+                         batch=, min-age=, registers=, priority=, rebalance=, notify=, ca=, certificate=, key=, credentials= and share="
                     ));
                 }
             }
@@ -329,6 +339,24 @@ pub(super) fn read(
     read.map_err(|why| Failure::usage(format!("--replication: {why}")))
 }
 
+/// A confined process starts programs only where it is told that it may.
+pub(super) fn may_notify(
+    settings: Option<&Settings>,
+    confine: bool,
+    paths: &[PathBuf],
+) -> Result<(), Failure> {
+    let program = settings.and_then(|settings| settings.notify.as_ref());
+    match program {
+        Some(program) if confine && !paths.iter().any(|path| program.starts_with(path)) => {
+            let program = program.display();
+            Err(Failure::Usage(format!(
+                "--replication notify={program}: a confined process starts programs only of folders that --confine-path names"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn sockets(text: &str) -> Option<Vec<SocketAddr>> {
     text.split(',').map(|one| one.parse().ok()).collect()
 }
@@ -401,6 +429,20 @@ mod tests {
     }
 
     #[test]
+    fn a_confined_process_starts_programs_only_where_it_may() {
+        let read = Settings::parse(&format!("{LEAST} notify=/opt/gw/role")).unwrap();
+        let may = |confine, paths: &[&str]| {
+            let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+            may_notify(Some(&read), confine, &paths).map_err(Failure::text)
+        };
+        assert_eq!((may(false, &[]), may(true, &["/opt/gw"])), (Ok(()), Ok(())));
+        for paths in [&[][..], &["/opt/g"], &["/etc"]] {
+            assert!(may(true, paths).unwrap_err().contains("notify=/opt/gw/role: a confined"));
+        }
+        assert!(may_notify(None, true, &[]).is_ok());
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (line, why) in [
             ("", "group= is missing"),
@@ -415,6 +457,7 @@ mod tests {
             (&format!("{LEAST} min-age=5m"), "up to 60s"),
             (&format!("{LEAST} misses=1"), "at least 2"),
             (&format!("{LEAST} key=/k"), "go together"),
+            (&format!("{LEAST} notify=x"), "the whole path"),
             (&format!("{LEAST} peer=c@10.0.0.3:1,10.0.0.4:1"), "one of each makes a path"),
             (&format!("{LEAST} peer=a@10.0.0.1:1"), "two members are named a"),
             (&format!("{LEAST} peer=b@10.0.0.1:1"), "two members are named b"),

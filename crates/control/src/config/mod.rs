@@ -49,6 +49,7 @@ use port::inherited::Inherited;
 use port::kind::Environment;
 use port::spec::Spec;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use switch::EngineKind;
 
@@ -57,6 +58,13 @@ use switch::EngineKind;
 pub struct Options {
     /// Configuration file; options add to it and override it
     pub config: Option<PathBuf>,
+    /// Take the configuration from a fleet's store, follow it, and say there what became of it:
+    /// nats://HOST[:PORT]/GROUP [member=NAME] [cache=DIR] [ca=FILE] [certificate=FILE] [key=FILE] [credentials=FILE]
+    #[arg(long = "config", value_name = "PLACE", conflicts_with = "config")]
+    pub fleet: Option<String>,
+    /// What was taken from there.
+    #[arg(skip)]
+    pub begun: Option<Arc<crate::fleet::Begun>>,
     /// A port; numbers count from 1 in order
     #[arg(
         long = "port",
@@ -479,6 +487,8 @@ pub(crate) struct Config {
     pub(crate) ctl_groups: Groups,
     /// The group whose members go on for each other.
     pub(crate) replication: Option<group::Settings>,
+    /// The fleet whose configuration it is.
+    pub(crate) fleet: Option<Arc<crate::fleet::Begun>>,
     /// The process gives up what nothing here needs.
     pub(crate) confine: bool,
     /// Folders that it may read and write all the same.
@@ -740,6 +750,11 @@ impl Config {
         let bridges = file.bridge.into_iter().map(|section| section.read(&channel));
         let bridges = bridges.collect::<Result<Vec<_>, _>>()?;
         let bridge_name = options.bridge_name.or(file.bridge_name);
+        let replication =
+            group::read(options.replication.or(file.replication), take_over.as_deref())?;
+        let confine = options.confine || file.confine.unwrap_or(false);
+        let confine_paths = paths(file.confine_path, options.confine_paths);
+        group::may_notify(replication.as_ref(), confine, &confine_paths)?;
         Ok(Config {
             given: whole,
             ports,
@@ -782,13 +797,11 @@ impl Config {
             flows_max: flows_max.map(|n| n as u32),
             log_changes: options.log_changes.or(file.log_changes),
             ctl_groups,
-            replication: group::read(
-                options.replication.or(file.replication),
-                take_over.as_deref(),
-            )?,
+            replication,
             take_over,
-            confine: options.confine || file.confine.unwrap_or(false),
-            confine_paths: paths(file.confine_path, options.confine_paths),
+            fleet: options.begun,
+            confine,
+            confine_paths,
             persist,
             state_interval: some_seconds(state_interval.unwrap_or(60)),
             watchdog: some_seconds(watchdog.unwrap_or(60)),

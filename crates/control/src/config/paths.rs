@@ -34,6 +34,7 @@ impl Config {
         });
         let page = self.page.iter().filter_map(|page| page.reports.as_deref());
         let group = self.replication.iter().flat_map(|group| group.server.files());
+        let group = group.chain(self.fleet.iter().flat_map(|fleet| fleet.place.server.files()));
         let entries = entries.map(PathBuf::as_path).chain(group);
         let program = program.map(PathBuf::as_path);
         entries.chain(program).chain(tls.map(PathBuf::as_path)).chain(services).chain(page)
@@ -50,6 +51,7 @@ impl Config {
     /// Folders that are written, and whether they are made if they are not there.
     pub(crate) fn folders_written(&self) -> impl Iterator<Item = (&Path, bool)> {
         let kept = self.persist.iter().map(|place| (place.folder.as_path(), true));
-        kept.chain(self.confine_paths.iter().map(|path| (path.as_path(), false)))
+        let fleet = self.fleet.iter().map(|fleet| (fleet.place.cache.as_path(), true));
+        kept.chain(fleet).chain(self.confine_paths.iter().map(|path| (path.as_path(), false)))
     }
 }

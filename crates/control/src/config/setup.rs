@@ -32,6 +32,7 @@ impl Config {
         let Config {
             // Said by the others.
             given: _,
+            fleet: _,
             // Of bridges and ports.
             ports: _,
             channel: _,

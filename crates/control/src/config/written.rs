@@ -45,6 +45,8 @@ impl File {
         // In full, so that an option that is added is written.
         let Options {
             config: _,
+            fleet: _,
+            begun: _,
             ports,
             controllers,
             listeners,

@@ -53,8 +53,10 @@ pub fn start(format: &LogFormat, verbose: u8) {
         1 => "debug",
         _ => "trace",
     };
+    // What its events say is told once; it would tell each attempt.
+    let library = if verbose == 0 { "off" } else { "warn" };
     let filter = EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| EnvFilter::new(format!("{level},async_nats=warn")));
+        .unwrap_or_else(|_| EnvFilter::new(format!("{level},async_nats={library}")));
     let json = matches!(format, LogFormat::Json);
     let limits = Arc::new(Limits::default());
     let epoch = Instant::now();

@@ -18,6 +18,7 @@
 //! | `connections` | the connection tracker |
 //! | `backends` | backends of balancers, connections of services |
 //! | `replication` | the group that the process is a member of |
+//! | `fleet` | the configuration that comes from a store |
 //! | `events` | what the control side counts, lines of the log that were lost |
 //!
 //! Bounded: `source::SERIES_MOST` groups, meters, cells of counters and outside addresses of a bridge have series of their own.
@@ -28,6 +29,7 @@ mod connections;
 mod engine;
 mod entries;
 mod events;
+mod fleet;
 mod openflow;
 mod outside;
 mod p4;
@@ -66,6 +68,7 @@ const PARTS: &[fn(&Source<'_>, &mut Text)] = &[
     backends::tell,
     persist::tell,
     replication::tell,
+    fleet::tell,
     events::tell,
 ];
 

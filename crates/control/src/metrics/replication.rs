@@ -36,6 +36,14 @@ const LEFT: Family = Family::counter(
     "millrace_replication_left_out",
     "Records that were not applied, by why; changes for which there was no room",
 );
+const FAULTS: Family = Family::counter(
+    "millrace_replication_engine_faults",
+    "How often the engine could not be reached, or refused something",
+);
+const NOTIFIED: Family = Family::counter(
+    "millrace_replication_notify_runs",
+    "Runs of the program that is told of roles, by what became of them",
+);
 const CHANGES: Family = Family::counter(
     "millrace_replication_role_changes",
     "Promotions and demotions of this member, by reason",
@@ -107,6 +115,12 @@ pub(super) fn tell(source: &Source<'_>, text: &mut Text) {
             ("log_full", counts.full),
         ],
     );
+    text.family(&FAULTS).put(&of, counts.faults);
+    if let Some((ran, failed)) = counts.notified {
+        let mut family = text.family(&NOTIFIED);
+        family.put(&[of[0], of[1], ("outcome", "done")], ran - failed);
+        family.put(&[of[0], of[1], ("outcome", "failed")], failed);
+    }
     let mut family = text.family(&CHANGES);
     for (to, all) in [("active", &counts.promotions), ("standby", &counts.demotions)] {
         for (reason, n) in all {

@@ -30,6 +30,7 @@ const LOOKS: &[&str] = &[
     "p4_names",
     "port",
     "queue",
+    "replication",
     "service",
     "stations",
     "stats",

@@ -15,6 +15,7 @@ const SCRIPT: &[&str] = &[
     include_str!("app/trace.js"),
     include_str!("app/drops.js"),
     include_str!("app/connections.js"),
+    include_str!("app/group.js"),
     include_str!("app/gauge.js"),
     include_str!("app/start.js"),
 ];

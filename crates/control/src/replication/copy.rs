@@ -378,9 +378,10 @@ impl Copy {
         whole
     }
 
-    /// What must be the same for one member to go on for another: services, by what they were made with.
+    /// What must be the same for one member to go on for another: services, by what they were made with, and the version of a fleet's
+    /// configuration.
     pub(crate) fn digest(&self) -> u64 {
-        let mut text = String::new();
+        let mut text = self.bridges.fleet().map(|fleet| fleet.digest()).unwrap_or_default();
         for bridge in self.bridges.all() {
             text.push_str(bridge.name());
             if self.scope.is_none() {

@@ -11,6 +11,8 @@ pub(crate) enum Brought {
     Message(Vec<u8>),
     /// What the store holds of a share, with its revision: 0 and none, if nobody has written.
     Stored(String, u64, Option<Owner>),
+    /// What keeps it from being there, or what it refuses.
+    Fault(String),
     /// A write about a share was refused, or has failed; of all shares, if it does not say of which. What the store holds comes behind it.
     NotWritten(Option<String>),
 }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`engine`] | what carries the stream and keeps the store; [`nats`] is one |
 //! | [`links`] | heartbeats, and sockets that close |
+//! | [`notify`] | a program that is told of roles |
 //! | [`copy`] | trackers: followed, or a copy |
 //! | [`balancers`] | balancers' backends, and flows that their table does not know |
 //! | [`address`] | frames by which a network learns where an address is |
@@ -22,6 +23,7 @@ mod copy;
 mod engine;
 mod links;
 mod nats;
+mod notify;
 mod registers;
 mod run;
 mod share;

@@ -9,6 +9,7 @@
 
 use super::engine::{Brought, Engine};
 use crate::config::group::{Server, Settings};
+use crate::nats::AGAIN;
 use async_nats::jetstream::kv;
 use async_nats::{Client, ConnectOptions, Event, connection::State};
 use replication::Owner;
@@ -20,8 +21,6 @@ use tokio_stream::StreamExt;
 
 /// Messages that wait for the server, at most.
 const WAITING: usize = 256;
-/// Between two attempts to reach a server.
-const AGAIN: Duration = Duration::from_millis(100);
 /// Between two attempts to reach the store.
 const STORE_AGAIN: Duration = Duration::from_secs(1);
 const KEY: &str = "owner";
@@ -67,7 +66,7 @@ impl Engine for Nats {
 
 /// Reaches for the servers, again and again; in a runtime of tokio. What it brings goes to `to`.
 pub(crate) async fn start(settings: &Settings, to: Sender<Brought>) -> Result<Nats, String> {
-    let options = options(&settings.server, &to).await?;
+    let options = options(&settings.server, &to)?;
     let client = options
         .connect(settings.server.urls.clone())
         .await
@@ -82,53 +81,36 @@ pub(crate) async fn start(settings: &Settings, to: Sender<Brought>) -> Result<Na
     Ok(Nats { out })
 }
 
-async fn options(server: &Server, to: &Sender<Brought>) -> Result<ConnectOptions, String> {
-    let mut options = ConnectOptions::new();
-    if let Some(file) = &server.credentials {
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| format!("credentials={}: {error}", file.display()))?;
-        options = options
-            .credentials(&text)
-            .map_err(|error| format!("credentials={}: {error}", file.display()))?;
-    }
-    if let Some(ca) = &server.ca {
-        options = options.add_root_certificates(ca.clone()).require_tls(true);
-    }
-    if let Some((certificate, key)) = &server.identity {
-        options =
-            options.add_client_certificate(certificate.clone(), key.clone()).require_tls(true);
-    }
+fn options(server: &Server, to: &Sender<Brought>) -> Result<ConnectOptions, String> {
     let (to, said) = (to.clone(), Arc::new(AtomicBool::new(false)));
-    Ok(options
-        .name("millrace")
+    let reached = Arc::new(server.clone());
+    Ok(crate::nats::options(server)?
         .no_echo()
         .retry_on_initial_connect()
-        .reconnect_delay_callback(|_| AGAIN)
-        .connection_timeout(Duration::from_secs(2))
-        .ping_interval(Duration::from_secs(2))
         .subscription_capacity(64 << 10)
         .event_callback(move |event| {
-            let (to, said) = (to.clone(), said.clone());
+            let (to, said, reached) = (to.clone(), said.clone(), reached.clone());
             async move {
-                let connected = match event {
+                let brought = match event {
                     Event::Connected => {
                         said.store(false, Ordering::Relaxed);
-                        true
+                        Brought::Connected(true)
                     }
-                    Event::Disconnected | Event::Closed => false,
+                    Event::Disconnected | Event::Closed => Brought::Connected(false),
                     Event::SlowConsumer(_) => {
                         tracing::warn!("messages of the group came faster than they were applied");
                         return;
                     }
                     other => {
+                        let Some(why) = crate::nats::fault(&reached, &other).await else { return };
                         // Once in each outage: it is tried ten times a second.
                         if !said.swap(true, Ordering::Relaxed) {
-                            tracing::warn!("the engine of the group: {other}");
+                            tracing::warn!(why, "the engine of the group");
                         }
-                        return;
+                        Brought::Fault(why)
                     }
                 };
-                let _ = to.send(Brought::Connected(connected)).await;
+                let _ = to.send(brought).await;
             }
         }))
 }

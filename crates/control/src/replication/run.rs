@@ -3,6 +3,7 @@
 use super::copy::Copy;
 use super::engine::{Brought, Engine};
 use super::links::{self, Heard, Links};
+use super::notify::Notify;
 use super::share::Share;
 use super::{Asked, nats};
 use crate::bridges::Bridges;
@@ -18,6 +19,8 @@ use tokio::sync::mpsc::{Receiver, channel};
 
 /// Messages that were brought and wait to be applied, at most.
 const BROUGHT: usize = 4096;
+/// What the engine refuses is shown for so long after it was told last.
+const FAULT_NS: u64 = 10_000_000_000;
 /// Trackers are looked for so often.
 const LOOK_NS: u64 = 1_000_000_000;
 /// What people are shown is renewed so often.
@@ -38,6 +41,9 @@ pub(super) struct Runner {
     looked_ns: u64,
     showed_ns: u64,
     changed_ns: u64,
+    notify: Option<Notify>,
+    /// What is wrong with the engine, and when that was told.
+    fault: Option<(String, u64)>,
 }
 
 /// What wakes it.
@@ -58,6 +64,18 @@ impl Runner {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let incarnation = u64::try_from(wall.as_nanos()).unwrap_or(1);
         let members = settings.members(0, incarnation).map_err(|error| error.to_string())?;
+        let notify = settings.notify.as_ref().map(|program| {
+            let started = Notify::start(program, &settings.group, &settings.member);
+            started.map_err(|error| {
+                format!("notify={}: there is no thread: {error}", program.display())
+            })
+        });
+        let notify = notify.transpose()?;
+        for member in members.all() {
+            if let Some(notify) = &notify {
+                notify.tell(false, 0, "start", &member.config().share);
+            }
+        }
         let mut runner = Runner {
             settings,
             bridges,
@@ -70,6 +88,8 @@ impl Runner {
             looked_ns: 0,
             showed_ns: 0,
             changed_ns: 0,
+            notify,
+            fault: None,
         };
         runner.look();
         for share in &runner.shares {
@@ -193,7 +213,14 @@ impl Runner {
                         "the engine of the group is away: connections are not protected"
                     ),
                 }
+                if connected {
+                    self.fault = None;
+                }
                 self.members.connected(connected);
+            }
+            Brought::Fault(why) => {
+                self.counts.faults += 1;
+                self.fault = Some((why, now_ns));
             }
             Brought::Message(octets) => match Message::decode(&octets) {
                 Ok(message) => {
@@ -242,7 +269,10 @@ impl Runner {
                 let _ = to.send(done);
             }
             Asked::Demote(share, to) => {
-                let done = self.each(share, |member| member.demote_by_command(now_ns));
+                let done = self.each(share, |member| {
+                    member.demote_by_command(now_ns);
+                    Ok(())
+                });
                 self.done(links, engine);
                 let _ = to.send(done);
             }
@@ -484,12 +514,14 @@ impl Runner {
                 self.counts.promoted(reason.word());
                 let us = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
                 tracing::warn!(share = name, epoch, %reason, us, "this member is active");
+                self.notify(true, epoch, reason.word(), &name);
                 self.showed_ns = 0;
             }
             Action::Demote(epoch, reason) => {
                 self.shares[at].demoted();
                 self.counts.demoted(reason.word());
                 tracing::warn!(share = name, epoch, %reason, "this member is a standby");
+                self.notify(false, epoch, reason.word(), &name);
                 self.showed_ns = 0;
             }
             Action::BeginSync => {
@@ -522,13 +554,26 @@ impl Runner {
         stripes(self.settings.place(), knows, self.incarnation)
     }
 
+    fn notify(&self, active: bool, epoch: u64, reason: &str, share: &str) {
+        if let Some(notify) = &self.notify {
+            notify.tell(active, epoch, reason, share);
+        }
+    }
+
     fn show(&mut self, now_ns: u64) {
         self.showed_ns = now_ns;
         let sum = |of: fn(&Copy) -> u64| self.shares.iter().map(|share| of(&share.copy)).sum();
         let mut shown = lock(&self.shown);
         shown.views = self.members.all().iter().map(|member| member.view(now_ns)).collect();
         shown.drained = self.members.all().iter().map(Member::is_drained).collect();
+        // A server that goes on refusing says so again and again.
+        let connected = shown.views.iter().any(|view| view.store.connected);
+        let lasts = |at: u64| !connected || now_ns - at < FAULT_NS;
+        let fault = self.fault.as_ref().filter(|(_, at)| lasts(*at));
+        let fault = fault.map(|(why, _)| why.clone());
         shown.counts = Counts {
+            fault,
+            notified: self.notify.as_ref().map(|notify| notify.runs.both()),
             unknown: sum(|copy| copy.unknown),
             refused: sum(|copy| copy.refused),
             no_room: sum(|copy| copy.no_room),

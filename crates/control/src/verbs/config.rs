@@ -67,6 +67,9 @@ impl Verb for ConfigQuestion {
                 CONFIRM_MAX.as_secs()
             ));
         }
+        if matches!(self.what, What::Apply | What::Confirm | What::Rollback) {
+            reload.of_a_fleet()?;
+        }
         Ok(Reply::Answer(match self.what {
             What::Plan => Answer::Plan(reload.plan(file)?),
             What::Apply => Answer::Applied(reload.apply(file, within)?),

@@ -82,6 +82,13 @@ pub struct Answer {
     pub applied: u64,
     /// Records for trackers that are not here, records that were none, connections without room.
     pub left_out: [u64; 3],
+    /// What keeps the engine away, or what it refuses.
+    pub fault: Option<String>,
+    /// How often that was told.
+    pub faults: u64,
+    /// How often the program of `notify=` ran, and how often it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notified: Option<(u64, u64)>,
     /// The others.
     pub peers: Vec<Peer>,
     /// The shares, if there are some.
@@ -218,6 +225,9 @@ impl Answer {
             told: counts.told,
             applied: counts.applied,
             left_out: [counts.unknown, counts.refused, counts.no_room],
+            fault: counts.fault.clone(),
+            faults: counts.faults,
+            notified: counts.notified,
             peers: peers.values().map(|all| Peer::of(all)).collect(),
             shares: shares.map(|(view, drained)| Share::of(view, *drained, member)).collect(),
         }
@@ -267,11 +277,17 @@ impl Verb for Replication {
             None => String::new(),
         };
         let _ = writeln!(out, "engine {engine}{owner}");
+        if let Some(fault) = &answer.fault {
+            let _ = writeln!(out, "engine: {fault}; told {} times", answer.faults);
+        }
         let _ = writeln!(
             out,
             "message {seq}, lag {} us, records told {}, applied {}, gaps {}",
             answer.lag_us, answer.told, answer.applied, answer.gaps
         );
+        if let Some((ran, failed)) = answer.notified {
+            let _ = writeln!(out, "program told of roles: {ran} times, {failed} failed");
+        }
         if answer.left_out != [0; 3] {
             let [unknown, refused, no_room] = answer.left_out;
             let _ = writeln!(

@@ -13,6 +13,13 @@ pub(crate) struct ConfigOptions {
     /// One JSON object on standard output
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Ask a fleet's store in place of a running switch:
+    /// nats://HOST[:PORT]/GROUP [ca=FILE] [certificate=FILE] [key=FILE] [credentials=FILE]
+    #[arg(long = "to", value_name = "PLACE", global = true, conflicts_with_all = ["ctl", "bridge"])]
+    pub(crate) fleet: Option<String>,
+    /// Wait so many seconds for what the members of a fleet say [default: 30]
+    #[arg(long, value_name = "SECONDS", global = true, value_parser = seconds)]
+    pub(crate) wait: Option<u64>,
     #[command(flatten)]
     pub(crate) to: To,
 }
@@ -42,8 +49,20 @@ pub(crate) enum ConfigCommand {
     Confirm,
     /// Undo what was applied last
     Rollback,
-    /// Show what was applied since the switch was started
+    /// Show what was applied since the switch was started, or the versions of a fleet
     History,
+    /// Show the members of a fleet: which version each has, since when, and why not another
+    Status,
+    /// Print a version of a fleet's configuration
+    Show {
+        /// Its number [default: the one that stands]
+        number: Option<u64>,
+    },
+    /// Forget a member of a fleet that is no more
+    Forget {
+        /// Its name
+        member: String,
+    },
 }
 
 fn seconds(text: &str) -> Result<u64, String> {

@@ -202,15 +202,20 @@ impl Tracker {
     /// Writes a connection down if it is worth telling.
     pub(super) fn tell(&mut self, now_ns: u64, at: u32) {
         let flags = self.records[at as usize].flags();
-        if !flags.has(Flags::TOLD) {
-            if !self.is_settled(at) {
-                return;
+        if !self.is_settled(at) {
+            // One that was told and is half open again, as it has closed and opens anew, is gone until it is answered.
+            if flags.has(Flags::TOLD) {
+                self.records[at as usize].flags_mut().clear(Flags::TOLD);
+                let (original, _) = self.tuples(at);
+                self.tell_gone(&original);
             }
-            if let Some(log) = &mut self.log
-                && log.min_age_ns > 0
-            {
-                return log.wait(now_ns, at);
-            }
+            return;
+        }
+        if let Some(log) = &mut self.log
+            && !flags.has(Flags::TOLD)
+            && log.min_age_ns > 0
+        {
+            return log.wait(now_ns, at);
         }
         self.tell_now(now_ns, at);
     }

@@ -396,3 +396,34 @@ fn what_is_no_record_is_refused() {
         assert!(error.contains(why), "{error}");
     }
 }
+
+/// Who has closed and opens anew from the same port is half open again: the copy has nothing of it until it is answered.
+#[test]
+fn one_that_opens_anew_is_gone_until_it_is_answered() {
+    let (mut a, _) = with_pools(1, 0);
+    let (mut copy, _) = with_pools(2, 0);
+    a.follow(1 << 16);
+    copy.stand_still(0);
+    let opens = Request { commit: true, ..Request::default() };
+    handshake(&mut a, SECOND, &opens, 2000);
+    let (client, server) = (end(1, false, 2000), end(9, false, 80));
+    for frame in [
+        Frame::tcp(client, server, Tcp::FIN | Tcp::ACK, (1001, 5001), 0),
+        Frame::tcp(server, client, Tcp::FIN | Tcp::ACK, (5001, 1002), 0),
+        Frame::tcp(client, server, Tcp::ACK, (1002, 5002), 0),
+    ] {
+        pass(&mut a, SECOND, &frame, &opens);
+    }
+    apply(&mut copy, SECOND, &a.take_changes(2 * SECOND, Vec::new()).records);
+    assert_eq!(copy.len(), 1, "it is closing, and known");
+    let syn = Frame::tcp_with(client, server, Tcp::SYN, (1_000_000, 0), 65000, &[3, 3, 7, 1], 0);
+    pass(&mut a, 2 * SECOND, &syn, &opens);
+    let changes = a.take_changes(2 * SECOND, Vec::new());
+    assert!(changes.told > 0, "it is told");
+    apply(&mut copy, 2 * SECOND, &changes.records);
+    assert_eq!((copy.len(), a.len()), (0, 1));
+    assert!(told(&mut a, 2 * SECOND).is_empty(), "nor is it among all");
+    handshake(&mut a, 3 * SECOND, &opens, 2000);
+    apply(&mut copy, 3 * SECOND, &a.take_changes(2 * SECOND, Vec::new()).records);
+    assert_eq!(settled(&copy, 3 * SECOND), settled(&a, 3 * SECOND));
+}

@@ -1,0 +1,79 @@
+//! What a member does that somebody has told what to be, and one that hears another by the engine alone.
+
+use replication::member::{Config, Member, SETTLES_NS};
+use replication::{Action, Role};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn alone() -> Member {
+    named("a", "b")
+}
+
+fn named(name: &str, peer: &str) -> Member {
+    let config = Config {
+        group: "gw".to_owned(),
+        name: name.to_owned(),
+        share: String::new(),
+        peers: vec![peer.to_owned()],
+        priority: 100,
+        interval_ns: 10_000_000,
+        misses: 3,
+        hold_ns: SECOND,
+        settles_ns: SETTLES_NS,
+        digest: 1,
+        incarnation: 1,
+        returns_ns: None,
+    };
+    Member::new(config, 0).unwrap()
+}
+
+#[test]
+fn a_standby_that_was_demoted_goes_on_only_when_it_is_promoted() {
+    let mut free = alone();
+    free.tick(5 * SECOND, 0);
+    assert_eq!(free.role(), Role::Active, "nobody has told it anything");
+    let mut told = alone();
+    told.demote_by_command(0);
+    told.tick(5 * SECOND, 0);
+    assert_eq!(told.role(), Role::Standby);
+    told.promote_by_command(6 * SECOND).unwrap();
+    assert_eq!(told.role(), Role::Active);
+    told.demote_by_command(7 * SECOND);
+    told.tick(20 * SECOND, 0);
+    assert_eq!(told.role(), Role::Standby);
+}
+
+#[test]
+fn who_is_heard_by_the_engine_alone_lives() {
+    let (mut a, mut b) = (named("a", "b"), named("b", "a"));
+    let ms = 1_000_000;
+    b.promote_by_command(0).unwrap();
+    let mut now = 0;
+    // Both, then messages alone, then nothing.
+    for (until, beats, messages, role) in [
+        (2000 * ms, true, true, Role::Standby),
+        (8000 * ms, false, true, Role::Standby),
+        (8100 * ms, false, false, Role::Active),
+    ] {
+        while now < until {
+            now += 10 * ms;
+            b.tick(now, now);
+            for action in b.take_actions() {
+                match action {
+                    Action::Beat(beat) if beats => a.heard(now, beat),
+                    Action::Send(message) if messages => a.received(now, message),
+                    _ => {}
+                }
+            }
+            a.tick(now, now);
+            for action in a.take_actions() {
+                if let Action::Beat(beat) = action
+                    && beats
+                {
+                    b.heard(now, beat);
+                }
+            }
+        }
+        assert_eq!(a.role(), role, "at {now}");
+    }
+}
