@@ -1,4 +1,4 @@
-/* What the hand-written programs share: start, the loop over ports in bursts of 32, counting.
+/* What the hand-written programs share: start, the loop over ports in bursts of 32, sending, a hash table, counting.
  *
  *     PROGRAM EAL-ARGUMENTS -- FLOWS SECONDS
  *
@@ -39,8 +39,8 @@
 static void entry(const char *line);
 /* Called when all were read. */
 static void ready(void);
-/* Sets `out[i]` to the port that packet i leaves by, or DROP; `in` is the port it came by. */
-static void forward(struct rte_mbuf **packets, unsigned n, unsigned in, uint8_t *out);
+/* Deals each packet to the port that it leaves by, or to DROP; `in` is the port that they came by. */
+static inline void forward(struct rte_mbuf **packets, unsigned n, unsigned in);
 
 #ifdef COUNTING
 struct count {
@@ -68,6 +68,9 @@ static inline void count(struct count *entry, struct table *table, const struct 
 #define LOOKED_UP(table, n) do { } while (0)
 #endif
 
+/* Rounds between two times at which all that waits is sent: what fills a burst goes at once. */
+#define DRAIN 16
+
 struct buffer {
 	struct rte_mbuf *packets[BURST];
 	unsigned n;
@@ -76,12 +79,20 @@ struct buffer {
 
 static struct buffer buffers[PORTS + 1];
 static uint64_t received, dropped;
+static unsigned ports;
 
-static inline void flush(unsigned port)
+static __rte_noinline void flush(unsigned port)
 {
 	struct buffer *b = &buffers[port];
-	unsigned sent = rte_eth_tx_burst(port - 1, 0, b->packets, b->n);
+	unsigned sent = 0;
 
+	if (port == DROP || port > ports) {
+		rte_pktmbuf_free_bulk(b->packets, b->n);
+		dropped += b->n;
+		b->n = 0;
+		return;
+	}
+	sent = rte_eth_tx_burst(port - 1, 0, b->packets, b->n);
 	b->sent += sent;
 	dropped += b->n - sent;
 	for (; sent < b->n; sent++)
@@ -89,10 +100,20 @@ static inline void flush(unsigned port)
 	b->n = 0;
 }
 
-static inline unsigned once(unsigned ports)
+/* The packet leaves by this port. */
+static inline void deal(struct rte_mbuf *packet, unsigned port)
 {
+	struct buffer *b = &buffers[port];
+
+	b->packets[b->n++] = packet;
+	if (unlikely(b->n == BURST))
+		flush(port);
+}
+
+static inline unsigned once(void)
+{
+	static unsigned rounds;
 	struct rte_mbuf *packets[BURST];
-	uint8_t out[BURST];
 	unsigned all = 0;
 
 	for (unsigned in = 1; in <= ports; in++) {
@@ -106,24 +127,74 @@ static inline unsigned once(unsigned ports)
 #ifdef COUNTING
 		now = rte_rdtsc();
 #endif
-		forward(packets, n, in, out);
-		for (unsigned i = 0; i < n; i++) {
-			if (out[i] == DROP || out[i] > ports) {
-				rte_pktmbuf_free(packets[i]);
-				dropped++;
-				continue;
-			}
-			struct buffer *b = &buffers[out[i]];
-			b->packets[b->n++] = packets[i];
-			if (b->n == BURST)
-				flush(out[i]);
-		}
-		for (unsigned port = 1; port <= ports; port++)
+		forward(packets, n, in);
+	}
+	if (++rounds % DRAIN == 0 || all == 0)
+		for (unsigned port = 0; port <= ports; port++)
 			if (buffers[port].n)
 				flush(port);
-	}
 	received += all;
 	return all;
+}
+
+/* A table by open addressing, half full at most: a key that is not 0 and a number, four to a cache line. */
+struct slot {
+	uint64_t key, value;
+};
+
+struct hash {
+	struct slot *slots;
+	uint64_t mask, count;
+};
+
+static inline uint64_t hash_of(uint64_t key)
+{
+	return __builtin_ia32_crc32di(0, key);
+}
+
+static __rte_unused void hash_add(struct hash *hash, uint64_t key, uint64_t value)
+{
+	if (hash->count * 2 >= hash->mask) {
+		struct hash larger = { .mask = hash->mask * 4 + 1023 };
+
+		larger.mask = rte_align64pow2(larger.mask) - 1;
+		larger.slots = aligned_alloc(64, (larger.mask + 1) * sizeof(struct slot));
+		if (!larger.slots) {
+			fprintf(stderr, "no memory\n");
+			exit(1);
+		}
+		memset(larger.slots, 0, (larger.mask + 1) * sizeof(struct slot));
+		for (uint64_t at = 0; hash->slots && at <= hash->mask; at++)
+			if (hash->slots[at].key)
+				hash_add(&larger, hash->slots[at].key, hash->slots[at].value);
+		free(hash->slots);
+		*hash = larger;
+	}
+	uint64_t at = hash_of(key) & hash->mask;
+
+	while (hash->slots[at].key && hash->slots[at].key != key)
+		at = (at + 1) & hash->mask;
+	hash->count += hash->slots[at].key == 0;
+	hash->slots[at] = (struct slot){ key, value };
+}
+
+/* Where it begins to look. */
+static inline uint64_t hash_begin(const struct hash *hash, uint64_t key)
+{
+	return hash_of(key) & hash->mask;
+}
+
+/* The slot of the key, or NULL. */
+static inline struct slot *hash_find(const struct hash *hash, uint64_t at, uint64_t key)
+{
+	for (;; at = (at + 1) & hash->mask) {
+		struct slot *slot = &hash->slots[at];
+
+		if (likely(slot->key == key))
+			return slot;
+		if (slot->key == 0)
+			return NULL;
+	}
 }
 
 /* Processor time of this thread, in seconds. */
@@ -184,15 +255,44 @@ static inline void mend32(rte_be16_t *sum, uint32_t before, uint32_t after)
 	mend16(sum, before >> 16, after >> 16);
 }
 
-static inline void age(struct rte_ipv4_hdr *ip)
+/* One less of its time to live; before and after are an address that is replaced, if they differ. */
+static inline void age(struct rte_ipv4_hdr *ip, uint32_t before, uint32_t after)
 {
 	/* The word of time to live and protocol; its first byte in memory is the time to live. */
-	uint16_t before, after;
+	uint16_t old, new;
 
-	memcpy(&before, &ip->time_to_live, 2);
+	memcpy(&old, &ip->time_to_live, 2);
 	ip->time_to_live--;
-	memcpy(&after, &ip->time_to_live, 2);
-	mend16(&ip->hdr_checksum, before, after);
+	memcpy(&new, &ip->time_to_live, 2);
+	uint32_t s = (uint16_t)~ip->hdr_checksum + (uint16_t)~old + new + (uint16_t)~before + (uint16_t)after +
+		     (uint16_t)~(before >> 16) + (after >> 16);
+
+	s = (s & 0xffff) + (s >> 16);
+	ip->hdr_checksum = ~((s & 0xffff) + (s >> 16));
+}
+
+/* Both Ethernet addresses, as two words: written at once. */
+struct addresses {
+	uint64_t first;
+	uint32_t rest;
+};
+
+static inline struct addresses addresses(struct rte_ether_addr dst, struct rte_ether_addr src)
+{
+	struct addresses a;
+	uint8_t octets[12];
+
+	memcpy(octets, &dst, 6);
+	memcpy(octets + 6, &src, 6);
+	memcpy(&a.first, octets, 8);
+	memcpy(&a.rest, octets + 8, 4);
+	return a;
+}
+
+static inline void set_addresses(struct rte_ether_hdr *eth, const struct addresses *a)
+{
+	memcpy(eth, &a->first, 8);
+	memcpy((uint8_t *)eth + 8, &a->rest, 4);
 }
 
 /* The transport checksum that an address is part of; a UDP checksum of zero stays zero. */
@@ -229,7 +329,7 @@ int main(int argc, char **argv)
 	const char *count = getenv("MBUFS");
 	struct rte_mempool *pool = rte_pktmbuf_pool_create(
 		"frames", count ? atoi(count) : 65535, 256, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
-	unsigned ports = rte_eth_dev_count_avail();
+	ports = rte_eth_dev_count_avail();
 
 	if (!pool || ports == 0 || ports > PORTS)
 		die("no memory, no device, or too many");
@@ -248,20 +348,20 @@ int main(int argc, char **argv)
 
 	if (seconds == 0) {
 		while (rte_rdtsc() - last < hz / 2)
-			if (once(ports))
+			if (once())
 				last = rte_rdtsc();
 		for (unsigned port = 0; port < ports; port++)
 			rte_eth_dev_stop(port);
 	} else {
 		while (rte_rdtsc() - last < hz)
-			once(ports);
+			once();
 		received = dropped = 0;
 		for (unsigned port = 1; port <= ports; port++)
 			buffers[port].sent = 0;
 		used = processor();
 		last = rte_rdtsc();
 		while (rte_rdtsc() - last < seconds * hz)
-			once(ports);
+			once();
 	}
 	printf("{\"packets\": %" PRIu64 ", \"dropped\": %" PRIu64 ", \"seconds\": %.6f, \"cpu_seconds\": %.6f, \"per_port\": {",
 	       received, dropped, (double)(rte_rdtsc() - last) / hz, processor() - used);

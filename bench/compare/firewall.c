@@ -90,17 +90,19 @@ static void ready(void)
 		die("the rules cannot be built");
 }
 
-static void forward(struct rte_mbuf **packets, unsigned n, unsigned in, uint8_t *out)
+static inline void forward(struct rte_mbuf **packets, unsigned n, unsigned in)
 {
+	bool is_ip[BURST];
 	struct key keys[BURST];
 	const uint8_t *pointers[BURST];
 	uint32_t found[BURST];
 
 	if (in == INSIDE) {
-		memset(out, OUTSIDE, n);
 		LOOKED_UP(&judged, n);
-		for (unsigned i = 0; i < n; i++)
+		for (unsigned i = 0; i < n; i++) {
 			COUNT(&outwards, &judged, packets[i]);
+			deal(packets[i], OUTSIDE);
+		}
 		return;
 	}
 	for (unsigned i = 0; i < n; i++) {
@@ -110,7 +112,7 @@ static void forward(struct rte_mbuf **packets, unsigned n, unsigned in, uint8_t 
 
 		if (i + PREFETCH < n)
 			rte_prefetch0(rte_pktmbuf_mtod(packets[i + PREFETCH], void *));
-		out[i] = eth->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4);
+		is_ip[i] = eth->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4);
 		keys[i].protocol = ip->next_proto_id;
 		keys[i].src = ip->src_addr;
 		keys[i].dst = ip->dst_addr;
@@ -125,11 +127,11 @@ static void forward(struct rte_mbuf **packets, unsigned n, unsigned in, uint8_t 
 	LOOKED_UP(&judged, n);
 #ifdef COUNTING
 	for (unsigned i = 0; i < n; i++)
-		if (out[i] && found[i]) {
+		if (is_ip[i] && found[i]) {
 			COUNT(&counts[found[i]], &judged, packets[i]);
 			found[i] = port_of[found[i]];
 		}
 #endif
 	for (unsigned i = 0; i < n; i++)
-		out[i] = out[i] && found[i] && found[i] != 255 ? found[i] : DROP;
+		deal(packets[i], is_ip[i] && found[i] && found[i] != 255 ? found[i] : DROP);
 }

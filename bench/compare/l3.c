@@ -1,12 +1,11 @@
-/* Layer 3: the longest prefix to a next hop, by `rte_lpm`, a burst at once; both Ethernet addresses,
- * time to live, checksum. */
+/* Layer 3: the longest prefix to a next hop, by `rte_lpm`; both Ethernet addresses, time to live, checksum. */
 #include "common.h"
 
 #include <rte_lpm.h>
 
 struct hop {
-	struct rte_ether_addr dst, src;
-	uint8_t port;
+	struct addresses addresses;
+	uint32_t port;
 };
 
 static struct rte_lpm *routes;
@@ -36,8 +35,7 @@ static void entry(const char *line)
 	struct hop hop;
 
 	memset(&hop, 0, sizeof(hop));
-	hop.src = mac(field(line, "set_field:"));
-	hop.dst = mac(field(field(line, "set_field:"), "set_field:"));
+	hop.addresses = addresses(mac(field(field(line, "set_field:"), "set_field:")), mac(field(line, "set_field:")));
 	hop.port = atoi(field(line, "output:"));
 	unsigned h = 0;
 	while (h < hops_len && memcmp(&hops[h], &hop, sizeof(hop)))
@@ -56,34 +54,35 @@ static void ready(void)
 {
 }
 
-static void forward(struct rte_mbuf **packets, unsigned n, unsigned in, uint8_t *out)
+static inline void forward(struct rte_mbuf **packets, unsigned n, unsigned in)
 {
-	uint32_t addresses[BURST], found[BURST];
+	uint32_t to[BURST];
 
 	(void)in;
 	for (unsigned i = 0; i < n; i++) {
-		struct rte_ether_hdr *eth = rte_pktmbuf_mtod(packets[i], struct rte_ether_hdr *);
-		struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(eth + 1);
+		struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod_offset(packets[i], struct rte_ipv4_hdr *, RTE_ETHER_HDR_LEN);
 
 		if (i + PREFETCH < n)
 			rte_prefetch0(rte_pktmbuf_mtod(packets[i + PREFETCH], void *));
-		addresses[i] = rte_be_to_cpu_32(ip->dst_addr);
-		out[i] = eth->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) && ip->time_to_live > 1;
+		to[i] = rte_be_to_cpu_32(ip->dst_addr);
+		rte_prefetch0(&routes->tbl24[to[i] >> 8]);
 	}
-	rte_lpm_lookup_bulk(routes, addresses, found, n);
 	LOOKED_UP(&table, n);
 	for (unsigned i = 0; i < n; i++) {
-		if (!out[i] || !(found[i] & RTE_LPM_LOOKUP_SUCCESS)) {
-			out[i] = DROP;
+		struct rte_ether_hdr *eth = rte_pktmbuf_mtod(packets[i], struct rte_ether_hdr *);
+		struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(eth + 1);
+		uint32_t found;
+
+		if (unlikely(eth->ether_type != rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) || ip->time_to_live <= 1 ||
+			     rte_lpm_lookup(routes, to[i], &found) < 0)) {
+			deal(packets[i], DROP);
 			continue;
 		}
-		struct rte_ether_hdr *eth = rte_pktmbuf_mtod(packets[i], struct rte_ether_hdr *);
-		const struct hop *hop = HOP(found[i]);
+		const struct hop *hop = HOP(found);
 
-		eth->dst_addr = hop->dst;
-		eth->src_addr = hop->src;
-		age((struct rte_ipv4_hdr *)(eth + 1));
-		out[i] = hop->port;
-		COUNT(&counts[found[i] & 0xffffff], &table, packets[i]);
+		set_addresses(eth, &hop->addresses);
+		age(ip, 0, 0);
+		COUNT(&counts[found & 0xffffff], &table, packets[i]);
+		deal(packets[i], hop->port);
 	}
 }
