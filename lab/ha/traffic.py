@@ -278,6 +278,16 @@ def judge(result, marks):
                 spans[-2][1] = at + YOUNG
     lost = [f for f in got["failed"] if f[1] is None or not any(begin <= f[1] <= end for begin, end in spans)]
     if lost:
+        by = {}
+        for began, established, failed, _ in lost:
+            # The event that has cost it, and how old it was then.
+            event = [(at, what) for at, what in events if what != "done" and (established or began) <= at <= failed]
+            at, what = event[0] if event else (0, "no event")
+            ages = by.setdefault((at, what), [])
+            ages.append(round(at - established, 3) if established and event else None)
+        for (at, what), ages in sorted(by.items()):
+            known = [age for age in ages if age is not None]
+            bad.append(f"{len(ages)} at {what} ({at:.3f}), {min(known, default=0)} s to {max(known, default=0)} s old")
         bad.append(f"{len(lost)} of {len(got['failed']) + got['closed']} short connections failed: {lost[:3]}")
     for line in bad:
         print(line)

@@ -179,6 +179,8 @@ pub enum Action {
     Send(Message),
     /// Forward, from now on, in this epoch.
     Promote(u64, Reason),
+    /// Tell the network anew where the addresses are: another member that was active, too, is so no more, and may have been heard last.
+    Announce,
     /// Forward no more.
     Demote(u64, Reason),
     /// What is told from here on is all that there is.
@@ -676,6 +678,10 @@ impl Member {
         }
         peer.heard_ns = Some(now_ns);
         if !peer.last.as_ref().is_some_and(older) {
+            let gave_way = !beat.active && peer.last.as_ref().is_some_and(|last| last.active);
+            if gave_way && self.role == Role::Active {
+                self.actions.push(Action::Announce);
+            }
             peer.differs &= beat.digest != self.config.digest;
             peer.last = Some(beat.clone());
         }

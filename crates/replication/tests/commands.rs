@@ -77,3 +77,34 @@ fn who_is_heard_by_the_engine_alone_lives() {
         assert_eq!(a.role(), role, "at {now}");
     }
 }
+
+#[test]
+fn who_stays_active_tells_the_network_when_another_gives_way() {
+    let (mut a, mut b) = (named("a", "b"), named("b", "a"));
+    let ms = 1_000_000;
+    // Neither hears the other, and both are active.
+    a.promote_by_command(0).unwrap();
+    b.promote_by_command(0).unwrap();
+    b.demote_by_command(0);
+    b.promote_by_command(0).unwrap();
+    let (mut told, mut now) = (0, 0);
+    while now < 500 * ms {
+        now += 10 * ms;
+        a.tick(now, now);
+        for action in a.take_actions() {
+            if let Action::Beat(beat) = action {
+                b.heard(now, beat);
+            }
+        }
+        b.tick(now, now);
+        for action in b.take_actions() {
+            match action {
+                Action::Beat(beat) if now > 200 * ms => a.heard(now, beat),
+                Action::Announce => told += 1,
+                _ => {}
+            }
+        }
+    }
+    assert_eq!((a.role(), b.role()), (Role::Standby, Role::Active));
+    assert_eq!(told, 1);
+}

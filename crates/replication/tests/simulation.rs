@@ -404,7 +404,7 @@ impl World {
                         self.at(now + delay, Event::Refused(n));
                     }
                 }
-                Action::Note(_) => {}
+                Action::Note(_) | Action::Announce => {}
             }
         }
     }

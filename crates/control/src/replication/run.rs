@@ -517,6 +517,10 @@ impl Runner {
                 self.notify(true, epoch, reason.word(), &name);
                 self.showed_ns = 0;
             }
+            Action::Announce => {
+                let now_ns = self.now_ns();
+                self.shares[at].told_anew(now_ns, &self.bridges);
+            }
             Action::Demote(epoch, reason) => {
                 self.shares[at].demoted();
                 self.counts.demoted(reason.word());

@@ -49,6 +49,12 @@ impl Share {
         self.announce(now_ns, bridges);
     }
 
+    /// The network is told anew where its addresses are.
+    pub(super) fn told_anew(&mut self, now_ns: u64, bridges: &Bridges) {
+        self.promoted = Some((now_ns, 0));
+        self.announce(now_ns, bridges);
+    }
+
     /// It forwards no more.
     pub(super) fn demoted(&mut self) {
         self.copy.stand_still();
