@@ -15,21 +15,22 @@
 //!
 //! Checked by: the tests below; `of_pipeline` and `tests/softflow.rs` for what flows make of it.
 
-use super::call::{Burst, Call, Service, answer};
+use super::answers::{AnswerCounts, Answers};
+use super::call::{Burst, Call, Service, answer, checksum};
 use super::waiting::{WaitNews, WaitQueue, WaitTicket, WaitingPacket};
 use arc_swap::ArcSwap;
 pub use contract::softflow::{ARGS, EDIT_NAME, NAME, RESULTS, number};
 use ir::{Bits, DropReason};
 use jit::Handed;
-use port::Csum;
 use service::balance::{Given, Spread};
-use service::catalogue;
+use service::catalogue::{self, Answered};
 use service::conntrack::{Selection, Tracker};
 use service::element::{Apart, Element, Fate, Instance, Kept, Metadata, Passing, Writes};
 use service::nat::Outside;
-use service::packet::{Checksum, Offsets, Packet};
+use service::packet::{Offsets, Packet};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -90,6 +91,9 @@ pub struct Named {
     state: Arc<State>,
     packets: AtomicU64,
     dropped: AtomicU64,
+    /// Addresses that are answered for in its name.
+    answers: Vec<Answered>,
+    answered: Arc<AnswerCounts>,
 }
 
 impl Named {
@@ -172,6 +176,11 @@ impl Named {
         self.lock().instance.outside(most)
     }
 
+    /// What was answered for its addresses; none of one that has none.
+    pub fn answered(&self) -> Option<&AnswerCounts> {
+        (!self.answers.is_empty()).then_some(&*self.answered)
+    }
+
     /// What the backends of a balancer were given.
     pub fn given(&self) -> Vec<Given> {
         self.lock().instance.given()
@@ -198,7 +207,9 @@ impl Named {
         };
         let taken = self.packets.load(Ordering::Relaxed);
         let ours = [("calls", taken), ("drops", self.dropped.load(Ordering::Relaxed))];
-        let known = ours.into_iter().chain(own).map(|(name, n)| (name.to_string(), n));
+        let answered = self.answered().map(AnswerCounts::read).into_iter().flatten();
+        let known = ours.into_iter().chain(own).chain(answered);
+        let known = known.map(|(name, n)| (name.to_string(), n));
         known.chain(more.into_iter().map(|(name, n)| (format!("count_{name}"), n))).collect()
     }
 }
@@ -210,6 +221,7 @@ pub struct Elements {
     /// Whoever changes the list.
     changes: Mutex<()>,
     nobody: AtomicU64,
+    answers: Arc<Answers>,
 }
 
 /// Why an element was not added.
@@ -233,6 +245,17 @@ pub enum AddError {
         /// That one's kind.
         kind: String,
     },
+    /// Another one is answered for as well.
+    #[error("service {name} is answered for at {address} already; no address has two owners")]
+    Answered {
+        /// The address.
+        address: IpAddr,
+        /// Its owner.
+        name: String,
+    },
+    /// What is answered for it makes no sense.
+    #[error(transparent)]
+    Settings(#[from] catalogue::Error),
     /// The group's elements have another value of a setting.
     #[error(
         "the elements of group {group} share their state, so they agree in {key}=, and {name} has another"
@@ -274,6 +297,16 @@ impl Elements {
                 false => AddError::Collides(name.to_string(), other.name.clone()),
             });
         }
+        let answers = catalogue::answers(kind, &settings)?;
+        for other in list.values() {
+            let both = |one: &Answered| other.answers.iter().find_map(|two| one.shared(two));
+            // Both sides of a NAT may say the same.
+            let agrees =
+                other.answers == answers && group.is_some() && other.group.as_deref() == group;
+            if let (Some(address), false) = (answers.iter().find_map(both), agrees) {
+                return Err(AddError::Answered { address, name: other.name.clone() });
+            }
+        }
         let of_group = |other: &&Arc<Named>| group.is_some() && other.group.as_deref() == group;
         let (writes, role) = (element.writes(), element.role());
         let state = match list.values().find(of_group) {
@@ -306,10 +339,22 @@ impl Elements {
             state,
             packets: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
+            answers,
+            answered: Arc::default(),
         };
         list.insert(number, Arc::new(named));
-        self.list.store(Arc::new(list));
+        self.store(list);
         Ok(())
+    }
+
+    fn store(&self, list: BTreeMap<u32, Arc<Named>>) {
+        self.answers.set(list.values().map(|named| (&*named.answers, &named.answered)));
+        self.list.store(Arc::new(list));
+    }
+
+    /// What is answered for addresses of these.
+    pub fn answers(&self) -> &Arc<Answers> {
+        &self.answers
     }
 
     /// Takes an element away; false if there is none of this number.
@@ -317,7 +362,7 @@ impl Elements {
         let _alone = self.changes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut list = BTreeMap::clone(&self.list.load());
         let found = list.remove(&number).is_some();
-        self.list.store(Arc::new(list));
+        self.store(list);
         found
     }
 
@@ -345,15 +390,6 @@ impl Elements {
         number: u32,
     ) -> Option<&'l Named> {
         list.get(&number).map(|named| &**named).filter(|named| named.edits() <= service.edits)
-    }
-}
-
-/// What is known of a packet's transport checksum, as an element takes it.
-fn checksum(csum: Csum) -> Checksum {
-    match csum {
-        Csum::None => Checksum::Unknown,
-        Csum::Valid => Checksum::Good,
-        Csum::Partial { .. } => Checksum::Partial,
     }
 }
 
@@ -517,6 +553,7 @@ impl Service for Elements {
 mod tests {
     use super::*;
     use ir::program::Param;
+    use port::Csum;
     use service::simple::{Counter, Noop, RateLimiter};
 
     fn declared(edits: bool) -> ir::program::Service {
