@@ -258,7 +258,7 @@ fn bursts_are_answered_by_code_as_the_interpreter_does() {
         let mut bed = Bed::by(engine, program(), 3);
         for line in [
             "priority=9,arp actions=output:3",
-            "priority=8,vlan_vid=7 actions=output:2",
+            "priority=8,dl_vlan=7 actions=output:2",
             "priority=0 actions=output:2",
         ] {
             bed.ok(flow(line));
