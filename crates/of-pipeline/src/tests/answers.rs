@@ -8,6 +8,7 @@ use openflow::{ElementName, FlowMod, Match, Message, PacketOut, PortNo, TableId}
 use service::catalogue;
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use switch::EngineKind;
 
@@ -279,7 +280,10 @@ fn bursts_are_answered_by_code_as_the_interpreter_does() {
         let after = bed.agent.switch().ran();
         if !told.is_empty() {
             assert_eq!(after.interpreter.packets - before.interpreter.packets, 0, "{after:?}");
-            assert_eq!(after.whole.packets - before.whole.packets, 0, "{after:?}");
+            // Frames that end within a header run one at a time, answered for or not.
+            let cut = |(why, _): &&(Arc<str>, u64)| why.starts_with("parser state");
+            let cut: u64 = after.whole.reasons.iter().filter(cut).map(|(_, n)| n).sum();
+            assert_eq!(after.whole.packets - before.whole.packets, cut, "{after:?}");
         }
         let counts = ["arp_answered", "nd_answered", "answer_malformed"];
         let counts: Vec<u64> = ["lb", "out"]
