@@ -5,6 +5,7 @@
 //!
 //! In and out: constants. No behaviour.
 
+pub mod answers;
 pub mod ct;
 pub mod learn_admits;
 pub mod softflow;

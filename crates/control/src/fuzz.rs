@@ -135,7 +135,7 @@ impl Gives for Asked {
         self.stopped = true;
         Ok(())
     }
-    fn finish(&mut self) -> std::io::Result<()> {
+    fn finish(&mut self, _: &mut dyn Write) -> std::io::Result<()> {
         assert!(self.stopped && !self.finished, "packets stop before the end");
         self.finished = true;
         Ok(())

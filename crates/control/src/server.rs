@@ -20,8 +20,8 @@ use crate::replication::Replication;
 use crate::role::Role;
 use crate::signals::Signals;
 use crate::takeover::handover::Handover;
-use crate::takeover::others;
 use crate::takeover::running::{Paused, Running};
+use crate::takeover::{counted, others};
 use crate::verb::At;
 use crate::{confine, controllers, guard, logging, metrics, page, room, start, supervisor, verbs};
 use grpc::Bind;
@@ -319,7 +319,18 @@ impl Starting<'_> {
             Ok((mut ready, paused)) => {
                 switches.iter().for_each(|switch| switch.set_receiving(true));
                 paused.over();
-                running.ended();
+                let counted = running.ended();
+                let taken = counted::take(&counted, |name, take| {
+                    // The only one of a process that hands over one has perhaps no name.
+                    let bridge = self.bridges.bridge(name).ok().or_else(|| self.bridges.first());
+                    let Some(bridge) = bridge else { return };
+                    let openflow = bridge.openflow();
+                    let mut agent = openflow.as_ref().map(|openflow| openflow.agent());
+                    take(bridge.switch(), agent.as_deref_mut());
+                });
+                if let Err(error) = taken {
+                    tracing::warn!(error, "counters begin anew");
+                }
                 // Nobody can go back any more: what fails now is told, and the switch runs. The other one
                 // has removed its own socket by now, and cannot take ours for it.
                 if let Some(Err(error)) = ready.server.as_mut().map(Servers::settle) {

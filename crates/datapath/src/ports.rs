@@ -148,6 +148,13 @@ pub struct PortCounters {
 }
 
 impl PortCounters {
+    /// The word of a drop's reason as [`drops`](PortCounters::drops) has it, if there is such a reason.
+    pub fn drop_word(word: &str) -> Option<&'static str> {
+        let of_pipelines = ir::DropReason::ALL.iter().map(|reason| reason.word());
+        let of_ports = port::DropReason::ALL.iter().map(|reason| reason.name());
+        of_pipelines.chain(of_ports).find(|known| *known == word)
+    }
+
     /// Adds another port's.
     pub fn add(&mut self, other: &PortCounters) {
         self.rx_packets += other.rx_packets;
@@ -184,6 +191,8 @@ pub struct PortShared {
     live: Mutex<Vec<Arc<Live>>>,
     /// Drops of frames that no worker has at hand, by whichever thread.
     late: [AtomicU64; ir::DropReason::COUNT],
+    /// What another process had counted of it.
+    before: Mutex<PortCounters>,
 }
 
 impl PortShared {
@@ -199,6 +208,7 @@ impl PortShared {
             cells: (0..workers).map(|_| CachePadded::new(PortCell::default())).collect(),
             live: Mutex::default(),
             late: [const { AtomicU64::new(0) }; ir::DropReason::COUNT],
+            before: Mutex::default(),
         }
     }
 
@@ -304,7 +314,12 @@ impl PortShared {
         self.cells.iter().map(|cell| cell.rx_packets.load(Ordering::Relaxed)).sum()
     }
 
-    /// All workers' counters, summed.
+    /// Goes on from what another process has counted of the port.
+    pub fn carry(&self, counted: &PortCounters) {
+        self.before.lock().unwrap_or_else(PoisonError::into_inner).add(counted);
+    }
+
+    /// All workers' counters, summed, with what was [carried](PortShared::carry) over.
     pub fn counters(&self) -> PortCounters {
         let mut sum = PortCounters::default();
         let mut dropped = [0u64; ir::DropReason::COUNT];
@@ -345,6 +360,7 @@ impl PortShared {
                 sum.tx_dropped += tx;
             }
         }
+        sum.add(&self.before.lock().unwrap_or_else(PoisonError::into_inner));
         sum
     }
 }

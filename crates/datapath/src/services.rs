@@ -15,12 +15,13 @@
 //! ([`waiting`]).
 //!
 //! [`connections`] puts the tracker of the crate `service` behind this interface, [`elements`] what else is there;
-//! [`admission`] asks the control side's own; [`trackers`] are those of all of them.
+//! [`answers`] answers for addresses that those own; [`admission`] asks the control side's own; [`trackers`] are those of all of them.
 //!
 //! Invariants: a call takes bounded time, whatever the packet; what grows with what a service holds is done
 //! by [`Service::tend`], off the packet path, in slices.
 
 pub mod admission;
+pub mod answers;
 mod call;
 pub mod connections;
 pub mod elements;
@@ -64,11 +65,13 @@ impl Services {
         self.connections = Some(tracker);
     }
 
-    /// Adds a list of SoftFlow's elements, empty at first, under the names that OpenFlow's program has for it.
+    /// Adds a list of SoftFlow's elements, empty at first, under the names that OpenFlow's program has for it, and what is
+    /// answered for their addresses.
     pub fn soft(&mut self) {
         let elements = Arc::new(Elements::default());
         self.insert(elements::NAME, elements.clone());
         self.insert(elements::EDIT_NAME, elements.clone());
+        self.insert(answers::NAME, elements.answers().clone());
         self.elements = Some(elements);
     }
 

@@ -143,7 +143,7 @@ fn one_that_goes_away_at_any_step_before_the_last_is_as_if_it_had_not_come() {
             let mut stream = BufReader::new(stream);
             let mut line = String::new();
             stream.read_line(&mut line).unwrap();
-            if line.contains("\"take_over\":5") {
+            if line.contains("\"take_over\":6") {
                 break stream;
             }
             assert!(line.contains("already") && Instant::now() < deadline, "{line}");

@@ -82,7 +82,7 @@ impl Bed {
             let mut stream = BufReader::new(stream);
             let mut line = String::new();
             stream.read_line(&mut line).unwrap();
-            if line.contains("\"take_over\":5") {
+            if line.contains("\"take_over\":6") {
                 break stream;
             }
             assert!(line.contains("already") && Instant::now() < deadline, "{line}");
@@ -196,6 +196,44 @@ fn one_that_does_not_name_bridges_takes_over_none_of_several() {
     stream.read_to_end(&mut rest).unwrap();
     assert!(rest.is_empty(), "it is told nothing behind {line}");
     forwards(&bed);
+}
+
+/// What a process has counted of its port `b` and its only entry, and the entry's age.
+fn counted(bed: &Bed) -> ((u64, u64, u64, Value), u64) {
+    let flow = &bed.told(&["flows"])["flows"][0];
+    let ports = bed.told(&["port"]);
+    let b = ports["ports"].as_array().unwrap().iter().find(|port| port["name"] == "b").unwrap();
+    let number = |value: &Value| value.as_u64().unwrap();
+    let tx = number(&b["tx_packets"]);
+    let counts = (number(&flow["packets"]), number(&flow["bytes"]), tx, b["drops"].clone());
+    (counts, number(&flow["age_seconds"]))
+}
+
+#[test]
+fn counters_of_ports_and_entries_go_on_and_entries_keep_their_age() {
+    let bed = Bed::new("port = [\"a=memory:@a\", \"b=memory:@b\"]\nflows = [\"@/flows\"]\n");
+    bed.write("flows", "priority=5,actions=output:2\n");
+    capture(&bed, &[1, 2, 3]);
+    let old = bed.start(&["--port", &format!("pcap:rx={}", bed.file("in.pcap"))]);
+    let deadline = Instant::now() + PATIENCE;
+    while counted(&bed).0.0 < 3 {
+        assert!(Instant::now() < deadline, "{:?}", counted(&bed));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(2100));
+    let (before, age) = counted(&bed);
+    assert!(before.0 == 3 && before.1 == 180 && age >= 2, "{before:?} {age}");
+    assert!(before.2 == 3 || before.3 != serde_json::json!({}), "{before:?}");
+    let new = bed.start(&["--take-over", &bed.file("ctl")]);
+    assert_eq!(old.ended(), Some(0));
+    let (after, now) = counted(&bed);
+    assert!(after == before && now >= age, "{before:?} {after:?} {age} {now}");
+    // What was carried over is carried on.
+    let third = bed.start(&["--take-over", &bed.file("ctl")]);
+    assert_eq!(new.ended(), Some(0));
+    let (after, now) = counted(&bed);
+    assert!(after == before && now >= age, "{before:?} {after:?} {age} {now}");
+    drop(third);
 }
 
 const PROGRAM: &str = r#"
@@ -332,4 +370,59 @@ fn another_program_at_the_start_takes_nothing_over() {
     );
     assert!(p4(&bed, &["table_num_entries ports"]).contains('1'));
     drop(old);
+}
+
+#[test]
+fn lines_of_entries_of_a_p4_program_change_while_it_runs() {
+    let words = "p4 = \"@/program.p4\"\nport = [\"a=memory:@a\", \"b=memory:@b\"]\n";
+    let bed = Bed::new(&format!(
+        "{words}entry = [\"table_add ports go 7 => 2\", \"table_add ports drop 9 =>\"]\n"
+    ));
+    bed.write("program.p4", PROGRAM);
+    let running = bed.start(&[]);
+    p4(&bed, &["table_add ports go 1 => 1"]);
+    let has = || {
+        let told = p4(&bed, &["table_dump ports"]);
+        let lines = told.lines().filter(|line| line.starts_with("table_add"));
+        let mut all: Vec<String> =
+            lines.map(|line| line.split("  #").next().unwrap().to_owned()).collect();
+        all.sort();
+        all
+    };
+    let before = has();
+    assert_eq!(before.len(), 3, "{before:?}");
+    let dir = bed.file("");
+    let write = |entry: &str| {
+        let text = format!("{words}entry = [{entry}]\n").replace('@', dir.trim_end_matches('/'));
+        bed.write("switch.toml", &text);
+    };
+    write("\"table_add ports go 7 => 3\", \"table_add ports go 8 => 4\"");
+    let plan = bed.said(&["config", "plan", &bed.file("switch.toml")]);
+    for line in [
+        "- entry of br0: table_add ports go 7 => 2",
+        "- entry of br0: table_add ports drop 9 =>",
+        "+ entry of br0: table_add ports go 7 => 3",
+        "+ entry of br0: table_add ports go 8 => 4",
+    ] {
+        assert!(plan.lines().any(|told| told == line), "{line}: {plan}");
+    }
+    bed.said(&["config", "apply", &bed.file("switch.toml")]);
+    let after = has();
+    assert!(
+        after.len() == 3 && after.iter().any(|line| line.ends_with("0x07 => 0x003")),
+        "{after:?}"
+    );
+    bed.said(&["config", "rollback"]);
+    assert_eq!(has(), before);
+    // One that is refused changes nothing, and says which it is.
+    write("\"table_add ports go 7 => 3\", \"table_add ports sned 8 => 4\"");
+    let output = bed.ask(&["config", "apply", &bed.file("switch.toml")]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && told.contains("no action `sned`"), "{told}");
+    assert_eq!(has(), before);
+    // Other lines need a restart.
+    write("\"table_add ports go 7 => 2\", \"table_add ports drop 9 =>\", \"mc_mgrp_create 1\"");
+    let plan = bed.said(&["config", "plan", &bed.file("switch.toml")]);
+    assert!(plan.contains("! --entry"), "{plan}");
+    drop(running);
 }

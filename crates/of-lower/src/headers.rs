@@ -189,6 +189,8 @@ headers! {
     flood_class: MetaId,
     /// Nothing went to a port, since the packet came in by another protected one.
     withheld: MetaId,
+    /// A service has made the packet an answer, which goes back.
+    answered: MetaId,
     /// Ports that exchange no packets.
     protected: PortSet,
     /// VLANs in which NORMAL neither learns nor asks where stations are.
@@ -413,6 +415,7 @@ impl Headers {
         let slb = b.meta("of.slb", 1);
         let kept_queue = b.meta("of.kept_queue", 32);
         let withheld = b.meta("of.withheld", 1);
+        let answered = b.meta("of.answered", 1);
         let mirror_counter = match mirrors.is_empty() {
             true => 0,
             false => b.counter("mirrors", MIRRORS_MAX as u32),
@@ -558,6 +561,7 @@ impl Headers {
             mirrored,
             flood_class,
             withheld,
+            answered,
             protected: extras.protected.clone(),
             flood_vlans: extras.flood_vlans.clone(),
             forwards_bpdu: extras.forwards_bpdu,

@@ -26,6 +26,7 @@
 //! | [`filter`] | frames that a match takes, without a switch |
 //! | [`ops`] | what one OpenFlow action does to a packet |
 //! | [`slots`], [`action_set`] | the action set: its metadata, and its execution |
+//! | `answers` | ARP and ND for addresses of services |
 //! | [`tags`] | VLAN tags |
 //! | [`places`] | which lists may hold an action |
 //! | [`step`] | steps of a shape, and the action they make |
@@ -41,6 +42,7 @@
 
 pub mod action_set;
 pub mod actions;
+mod answers;
 pub mod checksums;
 pub mod conjunctive;
 pub mod fields;

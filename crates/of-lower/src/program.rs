@@ -21,6 +21,7 @@
 //! where there are mirrors, the program has more blocks ([`super::normal`]).
 
 use super::action_set;
+use super::answers;
 use super::checksums;
 use super::fields;
 use super::headers::Headers;
@@ -32,7 +33,7 @@ use super::normal::ids::VlanIds;
 use super::normal::protected::drop_withheld;
 use super::ops;
 use super::parser;
-use contract::{ct as tracker, learn_admits as admission, softflow as elements};
+use contract::{answers as asked, ct as tracker, learn_admits as admission, softflow as elements};
 use ir::builder::Builder;
 use ir::{
     ActionCall, ActionId, BinaryOp, DropReason, Expr, FieldRef, Key, MatchKind, Op, Program,
@@ -92,6 +93,7 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
     let (args, results) = (&elements::ARGS, &elements::RESULTS);
     let softflow = b.service(elements::NAME, args, results, false);
     let softflow_edit = b.service(elements::EDIT_NAME, args, results, true);
+    let asked = b.service(asked::NAME, &[], &asked::RESULTS, true);
     let miss = b.action("miss", &[], vec![Op::Drop(DropReason::TableMiss)]);
     let miss_to_controller = b.action(
         "miss_to_controller",
@@ -197,7 +199,13 @@ pub fn program_of(config: &ProgramConfig, extras: &Extras) -> (Program, Layout) 
 
     for n in 0..tables {
         // Only the first table sees frames that just came in.
-        let ops = if n == 0 { comes_in(&h) } else { Vec::new() };
+        let mut ops = Vec::new();
+        if n == 0 {
+            ops.extend(comes_in(&h));
+            if extras.answers {
+                ops.extend(answers::ops(&h, asked));
+            }
+        }
         let apply = |table| Terminator::Apply {
             table,
             hit: action_set,

@@ -35,7 +35,7 @@ use crate::touched::{Changed, Written};
 use crate::transaction::{Change, Transaction};
 use crate::trigger::Triggers;
 use crate::tunnels::map::Tunnels;
-use crate::vlans::Vlans;
+use crate::vlans::{NormalRefusal, Vlans};
 use of_lower::Layout;
 use openflow::{
     Match, Message, MultipartRequest, MultipartRequestBody, PortNo, QueueConfigReply, QueueId,
@@ -66,6 +66,9 @@ pub enum AgentError {
     /// A first update was refused.
     #[error("the switch refused the agent's first updates: {0}")]
     Refused(#[from] Refusal),
+    /// What services want answered was refused.
+    #[error(transparent)]
+    Services(#[from] NormalRefusal),
 }
 
 /// Takes a frame of a protocol that the switch itself speaks: the port that it came in by, and its bytes. It must not wait.
@@ -184,6 +187,7 @@ impl Agent {
         }
         agent.transaction(None).set_flood_groups()?;
         agent.follow_tunnels()?;
+        agent.follow_services()?;
         Ok(agent)
     }
 

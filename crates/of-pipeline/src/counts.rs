@@ -10,6 +10,11 @@ pub(crate) fn age(created_ns: u64, now_ns: u64) -> Age {
     Duration::from_nanos(now_ns.saturating_sub(created_ns)).into()
 }
 
+/// How long an entry has been there.
+pub(crate) fn age_of(flow: &Flow, now_ns: u64) -> Age {
+    Duration::from_nanos(flow.age_ns(now_ns)).into()
+}
+
 /// Counts that an entry's flags leave out are told as unknown (all ones).
 pub(crate) fn told(flags: FlowModFlags, packets: u64, bytes: u64) -> (u64, u64) {
     //= openflow-1.3.5 §7.3.4.1: NO_PKT_COUNTS and NO_BYT_COUNTS; §7.3.5: what is not counted is -1.
@@ -32,7 +37,7 @@ pub(crate) fn counts(
         priority: flow.priority,
         matching: flow.matching.clone(),
         stats: EntryStats {
-            duration: Some(age(flow.created_ns, now_ns)),
+            duration: Some(age_of(flow, now_ns)),
             packets: Some(packets),
             bytes: Some(bytes),
             ..EntryStats::default()

@@ -39,6 +39,8 @@ pub struct Flow {
     pub cookie: u64,
     /// When it was added, in nanoseconds of the switch's clock.
     pub created_ns: u64,
+    /// How long it had been there in the process that this one took over from.
+    pub before_ns: u64,
     /// The action that it became.
     pub action: ActionId,
     /// What 1.0 said and is told back.
@@ -61,6 +63,7 @@ impl Flow {
             hard_timeout: request.hard_timeout,
             cookie: request.cookie,
             created_ns: now_ns,
+            before_ns: 0,
             action: ActionId(0),
             uncounted: request.uncounted,
             matching: request.matching,
@@ -68,6 +71,11 @@ impl Flow {
         };
         flow.shrink_to_fit();
         flow
+    }
+
+    /// How long it has been there, in this process and the one before.
+    pub fn age_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.created_ns).saturating_add(self.before_ns)
     }
 
     /// Gives back the room that building it left.

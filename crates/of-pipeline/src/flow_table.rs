@@ -150,6 +150,14 @@ impl FlowTables {
         self.tables.get(usize::from(key.table))?.flows.get(&key.id).map(|f| &**f)
     }
 
+    /// An entry had been there so long before.
+    pub(crate) fn set_before(&mut self, key: FlowKey, before_ns: u64) {
+        let table = self.tables.get_mut(usize::from(key.table));
+        if let Some(flow) = table.and_then(|table| table.flows.get_mut(&key.id)) {
+            flow.before_ns = before_ns;
+        }
+    }
+
     /// The entry with this priority and match.
     pub fn find_strict(&self, table: u8, priority: u16, matching: &Match) -> Option<FlowKey> {
         let t = self.tables.get(usize::from(table))?;
@@ -384,6 +392,7 @@ mod tests {
                 hard_timeout: rng.choose(&[0, 0, 20, 200]),
                 cookie: 0,
                 created_ns: now,
+                before_ns: 0,
                 action: ActionId(0),
                 uncounted: Uncounted::default(),
                 matching: Match::new().with(FieldId::EthDst, id.into()),

@@ -23,6 +23,7 @@
 //! | [`vlans`] | VLANs of ports under NORMAL, mirrors |
 //! | `punt`, `waiting`, `injections` | packets to controllers, and those that wait for one |
 //! | `learning`, `learned` | entries that `learn` makes of packets |
+//! | `carried` | counters and ages that come from another process |
 //! | [`keeping`], `touched` | what outlives the process, and what of it has changed |
 //! | [`monitor`] | who watches flow entries |
 //! | `removed` | entries that go: expiry, flow-removed |
@@ -43,6 +44,7 @@ pub mod agent;
 #[cfg(any(test, feature = "fuzz"))]
 mod bed;
 pub mod bundle;
+mod carried;
 pub mod config;
 mod conjunction;
 mod connections;

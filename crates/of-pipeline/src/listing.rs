@@ -10,7 +10,7 @@
 //! Checked by: tests below, and `of-channel`'s `tests/listings.rs`.
 
 use crate::agent::Agent;
-use crate::counts::{age, counts, told};
+use crate::counts::{age_of, counts, told};
 use crate::emergency;
 use crate::flow::{Filter, Flow, FlowKey};
 use crate::refusal::Refusal;
@@ -284,6 +284,6 @@ impl Agent {
 
 fn stats(table_id: TableId, count: CounterValue, flow: &Flow, now_ns: u64) -> FlowStats {
     let (packet_count, byte_count) = told(flow.flags, count.packets, count.bytes);
-    let age = age(flow.created_ns, now_ns);
+    let age = age_of(flow, now_ns);
     FlowStats { age, packet_count, byte_count, ..flow.stats(table_id) }
 }

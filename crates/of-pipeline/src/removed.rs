@@ -3,7 +3,7 @@
 //! A message's counters are read when every worker forwards without the entry, so they are final.
 
 use crate::agent::Agent;
-use crate::counts::{age, told};
+use crate::counts::{age_of, told};
 use crate::event::Event;
 use crate::flow::FlowKey;
 use crate::refusal::Refusal;
@@ -51,7 +51,7 @@ impl Transaction<'_> {
                 priority: flow.priority,
                 reason,
                 table_id: openflow::TableId(key.table),
-                age: age(flow.created_ns, now_ns),
+                age: age_of(&flow, now_ns),
                 idle_timeout: flow.idle_timeout,
                 hard_timeout: flow.hard_timeout,
                 packet_count,

@@ -43,9 +43,11 @@
 mod externs;
 mod known;
 mod names;
+mod placed;
 mod runtime;
 
 pub use names::Names;
+pub use placed::{Placed, adds, place};
 pub use runtime::is_runtime;
 
 use crate::control::profiles::{Member, Refers};

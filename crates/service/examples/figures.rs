@@ -1,5 +1,5 @@
 //! What the tracker, the transcoder and the sandbox cost: `cargo run --release -p service --example figures
-//! [CONNECTIONS | established CONNECTIONS | follow CONNECTIONS | flood | transcoder]`, and with `--features wasm` also `sandbox`.
+//! [CONNECTIONS | established CONNECTIONS | follow CONNECTIONS | accounting CONNECTIONS | flood | transcoder]`, and with `--features wasm` also `sandbox`.
 //!
 //! Transcoder: bursts of 32 UDP datagrams over IPv4, 256 frames in turn, of each length; medians of five
 //! runs. Frames are encrypted and then decrypted, each way timed by itself; what comes back must be what went
@@ -30,6 +30,8 @@
 //! Follow: so many connections (200,000), each from SYN to reset in five segments, by a tracker that nobody follows and by one that is
 //! followed, in turns, medians of seven; established segments likewise; and how fast a copy applies what was told, and all of them.
 //!
+//! Accounting: the same connections by a tracker that counts packets and octets of each, and by one that does not, in turns.
+//!
 //! Times are the thread's on a CPU, so that what else runs on the machine costs cache, not time. Where the longest burst is
 //! told, that clock is read around each burst, which takes some 15 to 25 ns a packet that are in the figures; else around 32 of them.
 //!
@@ -44,9 +46,12 @@ use service::random::Random;
 use service::transcode::{Direction, GCM_ROOM, Key, Mode, Transcoder};
 use smallvec::SmallVec;
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Range;
 use wire::tcp::Flags;
 
 const BURST: usize = 32;
+/// Connections whose segments go by together where whole connections are timed.
+const EACH: usize = 4096;
 const SECOND: u64 = 1_000_000_000;
 
 /// A frame that is made into that of connection `n` by writing its addresses and ports.
@@ -260,6 +265,10 @@ fn main() {
         Some("follow") => {
             let count = std::env::args().nth(2).and_then(|n| n.parse().ok()).unwrap_or(200_000);
             followed(count);
+        }
+        Some("accounting") => {
+            let count = std::env::args().nth(2).and_then(|n| n.parse().ok()).unwrap_or(200_000);
+            accounted(count);
         }
         Some("established") => {
             let count = std::env::args().nth(2).and_then(|n| n.parse().ok()).unwrap_or(1_000_000);
@@ -499,19 +508,68 @@ fn image(bench: &mut Bench) {
 
 /// So many established connections, and what their packets take.
 /// What it costs to be followed.
-fn followed(count: u32) {
-    const LOG: usize = 512 << 10;
-    const EACH: usize = 4096;
+/// A connection from SYN to reset, in five segments, and what each is found to be.
+fn phases() -> [(Template, CtState); 5] {
     let tracked = CtState::TRACKED;
     let (new, open) = (CtState::NEW | tracked, CtState::ESTABLISHED | tracked);
     let back = open | CtState::REPLY;
-    let phases = [
+    [
         (Template::new(Flags::SYN, (100, 0), false), new),
         (Template::new(Flags::SYN | Flags::ACK, (500, 101), true), back),
         (Template::new(Flags::ACK, (101, 501), false), open),
         (Template::new(Flags::ACK, (501, 101), true), back),
         (Template::new(Flags::RST | Flags::ACK, (101, 501), false), open),
-    ];
+    ]
+}
+
+/// Some connections live; what all segments took, and what so many established ones took besides.
+fn live(bench: &mut Bench, phases: &[(Template, CtState)], some: &Range<u32>) -> (u64, u64) {
+    let (mut spent, mut acks) = (0, 0);
+    for (n, (template, want)) in phases.iter().enumerate() {
+        bench.send(template, *want, some.clone());
+        spent += bench.spent;
+        if n == 3 {
+            bench.send(template, *want, some.clone());
+            acks += bench.spent;
+        }
+    }
+    (spent, acks)
+}
+
+/// Medians of two ways, in turns.
+fn compare(what: &str, [one, other]: [&str; 2], all: &mut [Vec<f64>; 2]) {
+    let [a, b] = all.each_mut().map(|all| {
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    });
+    println!("{what}: {a:.1} ns {one}, {b:.1} {other}: {:+.1} %", (b / a - 1.0) * 100.0);
+}
+
+fn accounted(count: u32) {
+    let phases = phases();
+    let (mut lives, mut segments) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+    for round in 0..14 {
+        let accounting = round % 2 == 1;
+        let config = Config::new(count as usize + 100, 1);
+        let mut bench = Bench::new(Config { half_open_max: count as usize, accounting, ..config });
+        bench.bursts = PORTION;
+        let (mut spent, mut acks) = (0, 0);
+        for first in (0..count).step_by(EACH) {
+            let some = first..(first + EACH as u32).min(count);
+            let (all, established) = live(&mut bench, &phases, &some);
+            (spent, acks) = (spent + all, acks + established);
+        }
+        lives[usize::from(accounting)].push(spent as f64 / f64::from(count));
+        segments[usize::from(accounting)].push(acks as f64 / f64::from(count));
+    }
+    let names = ["without accounting", "with"];
+    compare("a connection from SYN to reset", names, &mut lives);
+    compare("an established segment", names, &mut segments);
+}
+
+fn followed(count: u32) {
+    const LOG: usize = 512 << 10;
+    let phases = phases();
     let (mut lives, mut segments) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
     let (mut told, mut records) = (0, Vec::new());
     for round in 0..14 {
@@ -529,14 +587,8 @@ fn followed(count: u32) {
         // What is told is taken as often as it is in a switch, so that the buffers stay in the cache.
         for first in (0..count).step_by(EACH) {
             let some = first..(first + EACH as u32).min(count);
-            for (n, (template, want)) in phases.iter().enumerate() {
-                bench.send(template, *want, some.clone());
-                spent += bench.spent;
-                if n == 3 {
-                    bench.send(template, *want, some.clone());
-                    acks += bench.spent;
-                }
-            }
+            let (all, established) = live(&mut bench, &phases, &some);
+            (spent, acks) = (spent + all, acks + established);
             if follows {
                 let changes = bench.tracker.take_changes(0, spare);
                 assert!(!changes.full);
@@ -550,19 +602,8 @@ fn followed(count: u32) {
         lives[usize::from(follows)].push(spent as f64 / f64::from(count));
         segments[usize::from(follows)].push(acks as f64 / f64::from(count));
     }
-    let median = |all: &mut Vec<f64>| {
-        all.sort_by(f64::total_cmp);
-        all[all.len() / 2]
-    };
-    for (what, all) in
-        [("a connection from SYN to reset", &mut lives), ("an established segment", &mut segments)]
-    {
-        let [alone, followed] = [median(&mut all[0]), median(&mut all[1])];
-        println!(
-            "{what}: {alone:.1} ns alone, {followed:.1} followed: {:+.1} %",
-            (followed / alone - 1.0) * 100.0
-        );
-    }
+    compare("a connection from SYN to reset", ["alone", "followed"], &mut lives);
+    compare("an established segment", ["alone", "followed"], &mut segments);
     println!("{told} records, {:.1} octets each", records.len() as f64 / told as f64);
     let mut copy = Tracker::new(Config::new(count as usize, 2), 0);
     copy.stand_still(0);

@@ -11,6 +11,7 @@
 //! error's text ([`without_secrets`] takes it out of what was given). Checked by: the tests below, which make an element of
 //! each kind.
 
+mod answers;
 mod balancer;
 mod error;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+pub use answers::Answered;
 pub use error::Error;
 
 /// A kind of element.
@@ -176,6 +178,12 @@ static KINDS: &[Kind] = &[
             setting("connections", Some("65536"), "connections at most"),
             setting("check_checksums", Some("yes"), "whether transport checksums are checked"),
             ACCOUNTING,
+            own(
+                "answer",
+                Some(""),
+                "ARP and neighbour solicitations are answered for its addresses with this MAC address, or for \
+                 ADDRESS@MAC,...; before table 0",
+            ),
         ],
         writes: Writes::Ends,
     },
@@ -235,6 +243,11 @@ static KINDS: &[Kind] = &[
                 "all_down",
                 Some("keep"),
                 "when checks take all out: keep uses all as if unchecked, refuse none",
+            ),
+            own(
+                "answer",
+                Some(""),
+                "ADDRESS@MAC,...: ARP and neighbour solicitations are answered for these addresses, before table 0",
             ),
         ],
         writes: Writes::Nothing,
@@ -492,6 +505,7 @@ pub fn element(kind: &str, settings: &[(String, String)]) -> Result<Box<dyn Elem
         &read
     };
     let given = Given { kind, settings };
+    answered(&given)?;
     Ok(match kind.name {
         "noop" => Box::new(Noop),
         "counter" => Box::new(Counter::default()),
@@ -525,6 +539,23 @@ pub fn element(kind: &str, settings: &[(String, String)]) -> Result<Box<dyn Elem
         // The test that makes one of each kind keeps the two lists the same.
         other => unreachable!("the list of kinds has {other}, which nothing makes"),
     })
+}
+
+/// Addresses that a service of this kind with these settings has the switch answer for; none of kinds that own none.
+///
+/// # Errors
+/// [`Error::Value`] for what is no list of addresses.
+pub fn answers(kind: &str, settings: &[(String, String)]) -> Result<Vec<Answered>, Error> {
+    self::kind(kind).map_or(Ok(Vec::new()), |kind| answered(&Given { kind, settings }))
+}
+
+fn answered(given: &Given<'_>) -> Result<Vec<Answered>, Error> {
+    let has = |key: &str| given.kind.settings.iter().any(|s| s.name == key);
+    if !has(answers::KEY) {
+        return Ok(Vec::new());
+    }
+    let own = has("addresses").then(|| given.text("addresses")).transpose()?;
+    answers::read(given.kind.name, given.text(answers::KEY)?, own)
 }
 
 /// Flows that a balancer may remember: 1.6 GB at most.
@@ -747,28 +778,10 @@ fn translator(given: &Given<'_>) -> Result<Translator, Error> {
 fn neighbour(given: &Given<'_>) -> Result<Neighbour, Error> {
     let owned =
         given.one_of("addresses", "ADDRESS or FIRST-LAST, separated by commas", |text| {
-            let range = |word: &str| {
-                let (first, last) = word.split_once('-').unwrap_or((word, word));
-                let range: (IpAddr, IpAddr) = (first.parse().ok()?, last.parse().ok()?);
-                (range.0.is_ipv4() == range.1.is_ipv4() && range.0 <= range.1).then_some(range)
-            };
-            text.split(',').map(range).collect::<Option<Vec<_>>>()
+            text.split(',').map(answers::range).collect::<Option<Vec<_>>>()
         })?;
-    let mac = given.one_of(
-        "mac",
-        "six octets of hex digits, 02:00:00:00:00:09, of one station",
-        |text| {
-            let octets: Vec<u8> = text
-                .split(':')
-                .map(|word| match word.len() {
-                    2 => u8::from_str_radix(word, 16).ok().filter(|_| !word.starts_with('+')),
-                    _ => None,
-                })
-                .collect::<Option<_>>()?;
-            // A group's is nobody's.
-            <[u8; 6]>::try_from(octets).ok().filter(|mac| mac[0] & 1 == 0)
-        },
-    )?;
+    let wanted = "six octets of hex digits, 02:00:00:00:00:09, of one station";
+    let mac = given.one_of("mac", wanted, answers::mac)?;
     Ok(Neighbour::new(owned, mac))
 }
 

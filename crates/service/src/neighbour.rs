@@ -20,6 +20,30 @@ use wire::IpProtocol;
 /// Addresses that are answered for, from and to.
 pub type Range = (IpAddr, IpAddr);
 
+/// What became of a request for an owned address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// A request of ARP is its reply now.
+    Arp,
+    /// A solicitation is its advertisement now.
+    Nd,
+    /// It makes no sense, and is as it was.
+    Malformed,
+}
+
+/// Makes a request for an address that somebody owns its answer. `owner` is asked for the address of the link layer that has
+/// it. None for all other packets, which stay as they are.
+pub fn answer(
+    packet: &mut Packet<'_>,
+    owner: &mut dyn FnMut(IpAddr) -> Option<[u8; 6]>,
+) -> Option<Answer> {
+    match packet.at.network {
+        Network::Other => arp(packet.frame, owner),
+        Network::V4 => None,
+        Network::V6 => solicitation(packet, owner),
+    }
+}
+
 /// See the [module](self). Reads no argument, drops nothing. Counts answers (`arp_answered`, `nd_answered`), and requests for
 /// owned addresses that cannot be answered, since they make no sense (`malformed`).
 #[derive(Debug, Clone)]
@@ -32,12 +56,6 @@ impl Neighbour {
     /// Answers for these addresses with this one of the link layer.
     pub fn new(owned: Vec<Range>, mac: [u8; 6]) -> Neighbour {
         Neighbour { owned, mac }
-    }
-
-    fn owns(&self, address: IpAddr) -> bool {
-        self.owned.iter().any(|(first, last)| {
-            first.is_ipv4() == address.is_ipv4() && (*first..=*last).contains(&address)
-        })
     }
 }
 
@@ -62,34 +80,26 @@ struct Answering {
     malformed: u64,
 }
 
-/// What became of a request for an owned address.
-enum Answer {
-    /// It is its answer now.
-    Done,
-    /// It makes no sense.
-    Malformed,
-}
-
 impl Instance for Answering {
     fn ingress(&mut self, _now_ns: u64, burst: &mut [Passing<'_>]) {
         for passing in burst.iter_mut().filter(|passing| passing.fate == Fate::Continue) {
-            let packet = &mut passing.packet;
-            let (answer, counter) = match packet.at.network {
-                Network::Other => (self.of.arp(packet.frame), &mut self.arp),
-                Network::V4 => (None, &mut self.arp),
-                Network::V6 => (self.of.solicitation(packet), &mut self.nd),
+            let Neighbour { owned, mac } = &self.of;
+            let mut owner = |address: IpAddr| {
+                let has = |(first, last): &Range| {
+                    first.is_ipv4() == address.is_ipv4() && (*first..=*last).contains(&address)
+                };
+                owned.iter().any(has).then_some(*mac)
             };
-            passing.metadata.register = 0;
-            passing.metadata.coalesce = true;
+            let answer = answer(&mut passing.packet, &mut owner);
             match answer {
-                Some(Answer::Done) => {
-                    *counter += 1;
-                    passing.metadata.register = 1;
-                    passing.metadata.coalesce = false;
-                }
+                Some(Answer::Arp) => self.arp += 1,
+                Some(Answer::Nd) => self.nd += 1,
                 Some(Answer::Malformed) => self.malformed += 1,
                 None => {}
             }
+            let answered = matches!(answer, Some(Answer::Arp | Answer::Nd));
+            passing.metadata.register = answered.into();
+            passing.metadata.coalesce = !answered;
         }
     }
 
@@ -116,89 +126,89 @@ fn turn(frame: &mut [u8], to: [u8; 6], mac: [u8; 6]) {
     frame[6..12].copy_from_slice(&mac);
 }
 
-impl Neighbour {
-    /// A request of ARP for an owned address (RFC 826).
-    fn arp(&self, frame: &mut [u8]) -> Option<Answer> {
-        let (kind, at) = payload(frame)?;
-        if kind != 0x0806 {
-            return None;
-        }
-        let packet: &mut [u8; 28] = frame.get_mut(at..)?.first_chunk_mut()?;
-        // Ethernet, IPv4, their lengths, a request.
-        if packet[..8] != [0, 1, 8, 0, 6, 4, 0, 1] {
-            return None;
-        }
-        let sender_mac: [u8; 6] = *packet[8..].first_chunk()?;
-        let (sender, target): ([u8; 4], [u8; 4]) =
-            (*packet[14..].first_chunk()?, *packet[24..].first_chunk()?);
-        if !self.owns(Ipv4Addr::from(target).into()) || sender == target {
-            return None;
-        }
-        packet[7] = 2;
-        packet[8..14].copy_from_slice(&self.mac);
-        packet[14..18].copy_from_slice(&target);
-        packet[18..24].copy_from_slice(&sender_mac);
-        packet[24..28].copy_from_slice(&sender);
-        let to = *frame[6..].first_chunk()?;
-        turn(frame, to, self.mac);
-        Some(Answer::Done)
+/// A request of ARP for an owned address (RFC 826).
+fn arp(frame: &mut [u8], owner: &mut dyn FnMut(IpAddr) -> Option<[u8; 6]>) -> Option<Answer> {
+    let (kind, at) = payload(frame)?;
+    if kind != 0x0806 {
+        return None;
     }
+    let packet: &mut [u8; 28] = frame.get_mut(at..)?.first_chunk_mut()?;
+    // Ethernet, IPv4, their lengths, a request.
+    if packet[..8] != [0, 1, 8, 0, 6, 4, 0, 1] {
+        return None;
+    }
+    let sender_mac: [u8; 6] = *packet[8..].first_chunk()?;
+    let (sender, target): ([u8; 4], [u8; 4]) =
+        (*packet[14..].first_chunk()?, *packet[24..].first_chunk()?);
+    if sender == target {
+        return None;
+    }
+    let mac = owner(Ipv4Addr::from(target).into())?;
+    packet[7] = 2;
+    packet[8..14].copy_from_slice(&mac);
+    packet[14..18].copy_from_slice(&target);
+    packet[18..24].copy_from_slice(&sender_mac);
+    packet[24..28].copy_from_slice(&sender);
+    let to = *frame[6..].first_chunk()?;
+    turn(frame, to, mac);
+    Some(Answer::Arp)
+}
 
-    /// A neighbour solicitation for an owned address (RFC 4861 §4.3).
-    fn solicitation(&self, packet: &mut Packet<'_>) -> Option<Answer> {
-        let (l3, l4, end) = (packet.at.l3 as usize, packet.at.l4 as usize, packet.at.end as usize);
-        // No extension header lies between.
-        if packet.at.protocol != IpProtocol::ICMPV6 || l4 != l3 + 40 {
-            return None;
-        }
-        let header = packet.frame.get(l3..l4)?;
-        let message = packet.frame.get(l4..end)?;
-        if *message.first()? != 135 {
-            return None;
-        }
-        let target: [u8; 16] = *message.get(8..24)?.first_chunk()?;
-        if !self.owns(Ipv6Addr::from(target).into()) {
-            return None;
-        }
-        let source: [u8; 16] = *header.get(8..24)?.first_chunk()?;
-        let asks_whether_free = source == [0; 16];
-        let whole = match packet.checksum {
-            Checksum::Unknown => checksum(header, message) == 0,
-            Checksum::Good | Checksum::Partial => true,
-        };
-        // RFC 4861 §7.1.1.
-        let Some(option) = link_option(message.get(24..)?) else { return Some(Answer::Malformed) };
-        if header[7] != 255 || message[1] != 0 || !whole || asks_whether_free && option.is_some() {
-            return Some(Answer::Malformed);
-        }
-        let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1).octets();
-        let sender_mac: [u8; 6] = *packet.frame.get(6..12)?.first_chunk()?;
-        let (to, to_mac) = match asks_whether_free {
-            true => (all_nodes, [0x33, 0x33, 0, 0, 0, 1]),
-            false => (source, sender_mac),
-        };
-        let (head, rest) = packet.frame.split_at_mut_checked(l4)?;
-        let message = rest.get_mut(..end - l4)?;
-        head[l3 + 8..l3 + 24].copy_from_slice(&target);
-        head[l3 + 24..l3 + 40].copy_from_slice(&to);
-        message[0] = 136;
-        // Solicited, unless nobody is to be told in particular; in place of what was known.
-        message[4..8].copy_from_slice(&[if asks_whether_free { 0x20 } else { 0x60 }, 0, 0, 0]);
-        if let Some(at) = option {
-            message[24 + at] = 2;
-            message[24 + at + 2..24 + at + 8].copy_from_slice(&self.mac);
-        }
-        message[2..4].copy_from_slice(&[0, 0]);
-        let addresses = pseudo(&head[l3..], message.len());
-        let sum = match packet.checksum {
-            // Whoever sends it adds the rest.
-            Checksum::Partial => addresses,
-            Checksum::Unknown | Checksum::Good => !add(addresses, wire::checksum::sum(message)),
-        };
-        message[2..4].copy_from_slice(&sum.to_be_bytes());
-        turn(packet.frame, to_mac, self.mac);
-        Some(Answer::Done)
+/// A neighbour solicitation for an owned address (RFC 4861 §4.3).
+fn solicitation(
+    packet: &mut Packet<'_>,
+    owner: &mut dyn FnMut(IpAddr) -> Option<[u8; 6]>,
+) -> Option<Answer> {
+    let (l3, l4, end) = (packet.at.l3 as usize, packet.at.l4 as usize, packet.at.end as usize);
+    // No extension header lies between.
+    if packet.at.protocol != IpProtocol::ICMPV6 || l4 != l3 + 40 {
+        return None;
     }
+    let header = packet.frame.get(l3..l4)?;
+    let message = packet.frame.get(l4..end)?;
+    if *message.first()? != 135 {
+        return None;
+    }
+    let target: [u8; 16] = *message.get(8..24)?.first_chunk()?;
+    let mac = owner(Ipv6Addr::from(target).into())?;
+    let source: [u8; 16] = *header.get(8..24)?.first_chunk()?;
+    let asks_whether_free = source == [0; 16];
+    let whole = match packet.checksum {
+        Checksum::Unknown => checksum(header, message) == 0,
+        Checksum::Good | Checksum::Partial => true,
+    };
+    // RFC 4861 §7.1.1.
+    let Some(option) = link_option(message.get(24..)?) else { return Some(Answer::Malformed) };
+    if header[7] != 255 || message[1] != 0 || !whole || asks_whether_free && option.is_some() {
+        return Some(Answer::Malformed);
+    }
+    let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1).octets();
+    let sender_mac: [u8; 6] = *packet.frame.get(6..12)?.first_chunk()?;
+    let (to, to_mac) = match asks_whether_free {
+        true => (all_nodes, [0x33, 0x33, 0, 0, 0, 1]),
+        false => (source, sender_mac),
+    };
+    let (head, rest) = packet.frame.split_at_mut_checked(l4)?;
+    let message = rest.get_mut(..end - l4)?;
+    head[l3 + 8..l3 + 24].copy_from_slice(&target);
+    head[l3 + 24..l3 + 40].copy_from_slice(&to);
+    message[0] = 136;
+    // Solicited, unless nobody is to be told in particular; in place of what was known.
+    message[4..8].copy_from_slice(&[if asks_whether_free { 0x20 } else { 0x60 }, 0, 0, 0]);
+    if let Some(at) = option {
+        message[24 + at] = 2;
+        message[24 + at + 2..24 + at + 8].copy_from_slice(&mac);
+    }
+    message[2..4].copy_from_slice(&[0, 0]);
+    let addresses = pseudo(&head[l3..], message.len());
+    let sum = match packet.checksum {
+        // Whoever sends it adds the rest.
+        Checksum::Partial => addresses,
+        Checksum::Unknown | Checksum::Good => !add(addresses, wire::checksum::sum(message)),
+    };
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    turn(packet.frame, to_mac, mac);
+    Some(Answer::Nd)
 }
 
 fn add(a: u16, b: u16) -> u16 {

@@ -159,6 +159,18 @@ impl CounterArena {
         true
     }
 
+    /// Goes on from what another arena has counted: so much more is read from now on; false if the id is not in use. When a
+    /// packet was last counted is not told.
+    pub fn carry(&self, id: u32, packets: u64, bytes: u64) -> bool {
+        let control = &mut *self.control();
+        let Some(base) = control.bases.get_mut(id as usize).filter(|base| base.live) else {
+            return false;
+        };
+        base.packets = base.packets.wrapping_sub(packets);
+        base.bytes = base.bytes.wrapping_sub(bytes);
+        true
+    }
+
     /// One counter's value; none if the id is not in use.
     pub fn read(&self, id: u32) -> Option<CounterValue> {
         self.reader().read(id)
@@ -234,6 +246,25 @@ mod tests {
 
     /// Cells that do not stay in the nearest cache are asked for ahead of their use, also by workers that come
     /// when the counters are there.
+    #[test]
+    fn what_another_has_counted_goes_on() {
+        let arena = CounterArena::new(4);
+        let (worker, id) = (arena.worker(), arena.allocate().unwrap());
+        worker.add(id, 2, 200, 7);
+        assert!(arena.carry(id, 10, 1000) && !arena.carry(id + 1, 1, 1));
+        worker.add(id, 1, 100, 9);
+        let read = arena.read(id).unwrap();
+        assert_eq!((read.packets, read.bytes, read.last_used_ns), (13, 1300, Some(9)));
+        // Nothing was counted here: nobody knows when the last one came.
+        let other = arena.allocate().unwrap();
+        arena.carry(other, 1, 60);
+        assert_eq!(arena.read(other).unwrap().last_used_ns, None);
+        // Whoever has the id next begins at nothing.
+        arena.free(id);
+        let again = arena.allocate().unwrap();
+        assert_eq!((again, arena.read(again).unwrap().packets), (id, 0));
+    }
+
     #[test]
     fn a_worker_that_comes_late_knows_that_cells_are_far() {
         let arena = CounterArena::new(9000);

@@ -418,6 +418,13 @@ impl Switch {
         self.inner.slots().iter_mut().map(|s| (s.number, s.port.tx_waiting())).collect()
     }
 
+    /// The port of this name goes on from what another process has counted of it; false if there is none.
+    pub fn carry_port_counters(&self, name: &str, counted: &PortCounters) -> bool {
+        let slots = self.inner.slots();
+        let slot = slots.iter().find(|slot| slot.shared.name == name);
+        slot.map(|slot| slot.shared.carry(counted)).is_some()
+    }
+
     /// What the ports that were removed had counted, summed.
     pub fn departed(&self) -> PortCounters {
         self.inner.departed().clone()

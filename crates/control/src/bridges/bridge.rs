@@ -7,9 +7,11 @@ use crate::bonds::Bonds;
 use crate::config::diff::BridgeParts;
 use crate::controller::Controllers;
 use crate::controllers::openflow::OpenFlow;
+use crate::controllers::p4::P4;
 use crate::persist::kept::{Kept, Opened, Owner};
 use crate::persist::place::Place;
 use crate::program::entries::{Entries, Inline};
+use crate::program::p4_entries::P4Entries;
 use crate::program::tables;
 use crate::sync::lock;
 use crate::tunnels::follow::follow_options;
@@ -31,6 +33,7 @@ pub struct Bridge {
     pub(super) ports: Mutex<Vec<PortConfig>>,
     /// The entries that the configuration has itself.
     inline: Mutex<Inline>,
+    p4_entries: Mutex<P4Entries>,
 }
 
 impl Bridge {
@@ -89,8 +92,8 @@ impl Bridge {
         let name = config.name.clone();
         let (config, ports) = (Mutex::new(config), Mutex::new(ports));
         let (bonds, bfd) = (Bonds::default(), Sessions::default());
-        let inline = Mutex::default();
-        Bridge { name, switch, controllers, bonds, bfd, config, ports, inline }
+        let (inline, p4_entries) = (Mutex::default(), Mutex::default());
+        Bridge { name, switch, controllers, bonds, bfd, config, ports, inline, p4_entries }
     }
 
     /// Its name.
@@ -125,7 +128,8 @@ impl Bridge {
 
     /// The entries that the configuration has itself.
     pub(crate) fn entries(&self) -> Entries {
-        lock(&self.inline).entries().clone()
+        let p4 = lock(&self.p4_entries).lines().to_vec();
+        Entries { p4, ..lock(&self.inline).entries().clone() }
     }
 
     /// Makes them these. `missing`: what is there under a line's key stays.
@@ -133,6 +137,19 @@ impl Bridge {
         let bridge = || self.name.clone();
         if to.is_empty() && self.entries().is_empty() {
             return Ok(());
+        }
+        if let Some(p4) = self.controllers.find::<P4>() {
+            if to.of_openflow() {
+                return Err(Error::NotOpenFlow { bridge: bridge() });
+            }
+            let done = lock(&self.p4_entries).set(&*p4, &to.p4, missing);
+            done.map_err(|why| Error::Entries { bridge: bridge(), why })?;
+            self.switch.sync();
+            return Ok(());
+        }
+        if !to.p4.is_empty() {
+            let why = "entry is of a P4 program, and this bridge has OpenFlow's tables".to_owned();
+            return Err(Error::Entries { bridge: bridge(), why });
         }
         let openflow = self.openflow().ok_or_else(|| Error::NotOpenFlow { bridge: bridge() })?;
         let ports = self.port_configs();

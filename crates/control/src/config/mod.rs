@@ -580,6 +580,7 @@ impl Config {
             meters: both(file.meter, options.meter_lines),
             groups: both(file.group, options.group_lines),
             flows: both(file.flow, options.flow_lines),
+            p4: Vec::new(),
         };
         let given = |name, option: bool, file: bool| (option || file).then_some(name);
         let openflow = [

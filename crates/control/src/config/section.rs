@@ -80,7 +80,8 @@ impl BridgeSection {
         let datapath_id = self.datapath_id.map(|id| datapath_id(&id)).transpose()?;
         let named = BridgeConfig::named(&name);
         let bridge = BridgeConfig { datapath_id, channel, mirrors, learning, bonds, ..named };
-        let entries = Entries { meters: self.meter, groups: self.group, flows: self.flow };
+        let (meters, groups, flows) = (self.meter, self.group, self.flow);
+        let entries = Entries { meters, groups, flows, p4: Vec::new() };
         Ok(BridgeSetup { bridge, ports, entries })
     }
 }

@@ -4,6 +4,8 @@ use super::diff::{BridgeSetup, Setup};
 use super::{Config, Options};
 use crate::failure::Failure;
 use crate::ports::Ports;
+use crate::program::entries::Entries;
+use p4::commands::adds;
 use std::collections::BTreeMap;
 
 impl Setup {
@@ -17,7 +19,9 @@ impl Setup {
 impl Config {
     /// The same, with ports whose numbers are settled.
     pub(crate) fn setup(&self, ports: &Ports) -> Result<Setup, Failure> {
-        let (bridge, entries) = (self.bridge(), self.inline.clone());
+        // Other lines are read at the start.
+        let p4 = self.p4_lines.iter().filter(|line| adds(line)).cloned().collect();
+        let (bridge, entries) = (self.bridge(), Entries { p4, ..self.inline.clone() });
         let first = BridgeSetup { bridge, ports: ports.configs(), entries };
         let others = self.bridges.iter().cloned();
         let bridges = std::iter::once(first).chain(others).collect();
@@ -81,6 +85,7 @@ impl Config {
             engine,
             validate,
         } = self;
+        let p4_lines: Vec<_> = p4_lines.iter().filter(|line| !adds(line)).collect();
         BTreeMap::from([
             ("--flows", format!("{flows:?}")),
             ("--groups", format!("{groups:?}")),

@@ -7,11 +7,13 @@ use crate::controller::{Begun, Controller, Switches};
 use crate::failure::Failure;
 use crate::persist::kept::{Kept, Opened, Owner};
 use crate::program::host::{self, Host};
+use crate::program::p4_entries;
 use crate::program::p4_file::{self, Loadable, P4Source};
 use crate::start;
 use crate::sync::lock;
 use crate::takeover::running::Running;
 use ::gnmi::Gnmi;
+use ::p4::commands::{Placed, place};
 use grpc::Services;
 use p4_runtime::config::EMPTY;
 use p4_runtime::device::{Device, KeptPipeline, Options};
@@ -66,6 +68,19 @@ impl Serving {
             None => Server::start(self.address, tls, device, services),
         }
         .map_err(Failure::bad)
+    }
+}
+
+impl p4_entries::Program for P4 {
+    fn place(&self, line: &str) -> Result<Placed, String> {
+        place(self.host().control(), line)
+    }
+
+    fn run(&self, line: &str) -> Result<(), String> {
+        match self.commands(line).wrong.into_iter().next() {
+            Some(wrong) => Err(wrong.text),
+            None => Ok(()),
+        }
     }
 }
 

@@ -1,10 +1,13 @@
-//! Backends of balancers, and connections that services keep.
+//! Backends of balancers, connections that services keep, and what was answered for their addresses.
 
 use super::source::Source;
+use crate::bridges::Bridge;
 use crate::health::balancers;
 use crate::program::services::owners;
 use crate::verbs::backends::{self, One};
+use datapath::services::elements::Named;
 use metrics::{Family, Text};
+use std::sync::Arc;
 
 const UP: Family = Family::gauge(
     "millrace_backend_up",
@@ -29,6 +32,14 @@ const CHECKS: Family = Family::counter(
 const CONNECTIONS: Family = Family::gauge(
     "millrace_service_connections",
     "Connections that a service keeps: of the kinds nat and conntrack",
+);
+const ANSWERED: Family = Family::counter(
+    "millrace_service_answers",
+    "Requests for addresses of a service (answer=) that were answered, by protocol: arp or nd",
+);
+const MALFORMED: Family = Family::counter(
+    "millrace_service_requests_malformed",
+    "Requests for addresses of a service (answer=) that make no sense, and go on to table 0",
 );
 
 pub(super) fn tell(source: &Source<'_>, text: &mut Text) {
@@ -75,5 +86,29 @@ pub(super) fn tell(source: &Source<'_>, text: &mut Text) {
                 family.put(&labels, named.size().0);
             }
         }
+    }
+    let answering = |bridge: &Bridge| -> Vec<Arc<Named>> {
+        let all = bridge.switch().services().elements().map(|elements| elements.list());
+        all.into_iter().flatten().filter(|named| named.answered().is_some()).collect()
+    };
+    let answering: Vec<_> = source
+        .all
+        .iter()
+        .flat_map(|bridge| answering(bridge).into_iter().map(|named| (bridge.name(), named)))
+        .filter_map(|(bridge, named)| {
+            let counts = named.answered()?.read().map(|(_, n)| n);
+            Some((bridge, named, counts))
+        })
+        .collect();
+    let mut family = text.family(&ANSWERED);
+    for (bridge, named, [arp, nd, _]) in &answering {
+        for (protocol, n) in [("arp", arp), ("nd", nd)] {
+            let labels = [("bridge", *bridge), ("service", &*named.name), ("protocol", protocol)];
+            family.put(&labels, *n);
+        }
+    }
+    let mut family = text.family(&MALFORMED);
+    for (bridge, named, [_, _, malformed]) in &answering {
+        family.put(&[("bridge", *bridge), ("service", &*named.name)], *malformed);
     }
 }

@@ -30,6 +30,8 @@ pub struct Entries {
     pub groups: Vec<String>,
     /// Flow entries.
     pub flows: Vec<String>,
+    /// Entries of the P4 program: lines `table_add`.
+    pub p4: Vec<String>,
 }
 
 impl Entries {
@@ -38,7 +40,12 @@ impl Entries {
         *self == Entries::default()
     }
 
-    /// Every line with its kind, in the order in which they are added.
+    /// There are some of OpenFlow's tables.
+    pub(crate) fn of_openflow(&self) -> bool {
+        self.all().next().is_some()
+    }
+
+    /// Every line of OpenFlow's tables with its kind, in the order in which they are added.
     fn all(&self) -> impl Iterator<Item = (Told, &str)> {
         let kinds =
             [(Told::Meter, &self.meters), (Told::Group, &self.groups), (Told::Flow, &self.flows)];
@@ -54,7 +61,10 @@ impl Entries {
     /// Those that the other does not have, a line each: kind and text.
     pub(crate) fn beyond(&self, other: &Entries) -> Vec<(&'static str, String)> {
         let mine = self.all().filter(|one| !other.has(*one));
-        mine.map(|(kind, line)| (word(kind), line.to_owned())).collect()
+        let of_p4 = self.p4.iter().filter(|line| !other.p4.contains(line));
+        mine.map(|(kind, line)| (word(kind), line.to_owned()))
+            .chain(of_p4.map(|line| ("entry", line.clone())))
+            .collect()
     }
 
     /// Every line can be read, and none is there twice. Names of ports may be of any.
@@ -305,7 +315,7 @@ mod tests {
 
     fn entries(meters: &[&str], groups: &[&str], flows: &[&str]) -> Entries {
         let own = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
-        Entries { meters: own(meters), groups: own(groups), flows: own(flows) }
+        Entries { meters: own(meters), groups: own(groups), flows: own(flows), p4: Vec::new() }
     }
 
     /// All that there is, cookies in front.

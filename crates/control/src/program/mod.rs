@@ -3,6 +3,7 @@
 pub mod entries;
 pub mod host;
 pub mod lines;
+pub(crate) mod p4_entries;
 pub mod p4_file;
 pub mod services;
 pub mod tables;

@@ -14,6 +14,19 @@ pub fn add(switch: &Switch, words: &[String]) -> Result<(), String> {
     let Some(elements) = switch.services().elements() else {
         return Err("this switch has no services: it runs a P4 program".to_owned());
     };
+    let answers = words.iter().any(|word| word.starts_with("answer="));
+    let declared = |pipeline: &ir::Pipeline| {
+        pipeline
+            .program()
+            .services
+            .iter()
+            .any(|service| service.name == datapath::services::answers::NAME)
+    };
+    if answers && !switch.with_pipeline(declared) {
+        return Err(
+            "answer= is for bridges with OpenFlow's tables: a P4 program answers itself".to_owned()
+        );
+    }
     let seed = RandomState::new().build_hasher().finish();
     add_to(elements, words, (switch.now_ns(), seed))
 }

@@ -6,7 +6,7 @@
 use super::balancers::Balancers;
 use super::registers::Registers;
 use crate::bridges::Bridges;
-use datapath::services::elements::Named;
+use datapath::services::elements::{Elements, Named};
 use datapath::services::trackers::Tracked;
 use replication::message::Part;
 use service::balance::Health;
@@ -171,18 +171,24 @@ impl Copy {
     fn gate(&self, standby: bool) {
         match &self.scope {
             None => self.each_switch(|switch| switch.set_standby(standby)),
-            Some(scope) => self.each_service(scope, |named| named.set_standby(standby)),
+            Some(scope) => {
+                self.each_service(scope, |elements, named| elements.set_standby(named, standby));
+            }
         }
     }
 
     /// The services of the share, each group once.
-    fn each_service(&self, scope: &[String], mut act: impl FnMut(&Named)) {
+    fn each_service(&self, scope: &[String], mut act: impl FnMut(&Elements, &Named)) {
         self.each_switch(|switch| {
             let Some(elements) = switch.services().elements() else { return };
             let its = |named: &Arc<Named>| {
                 scope.iter().any(|name| *name == *named.group.as_ref().unwrap_or(&named.name))
             };
-            elements.owners().iter().filter(|named| its(named)).for_each(|named| act(named));
+            elements
+                .owners()
+                .iter()
+                .filter(|named| its(named))
+                .for_each(|named| act(elements, named));
         });
     }
 
@@ -195,7 +201,7 @@ impl Copy {
     pub(crate) fn missing(&self) -> Vec<String> {
         let Some(scope) = &self.scope else { return Vec::new() };
         let mut there = Vec::new();
-        self.each_service(scope, |named| {
+        self.each_service(scope, |_, named| {
             there.push(named.group.clone().unwrap_or_else(|| named.name.clone()));
         });
         scope.iter().filter(|name| !there.contains(name)).cloned().collect()

@@ -14,7 +14,7 @@
 //! | `services` | behind `stop`: what services keep ([`services`]) |
 //! | `state` | behind `stop`: registers and counters of a P4 program, as a record |
 //! | `sockets` | behind `stop`: what ports receive by, to go on with ([`sockets`]) |
-//! | `finish` | nothing, once its control socket is free, too; without `stop` before it, what that answers |
+//! | `finish` | what ports and entries have counted ([`counted`]), once its control socket is free, too; without `stop` before it, what that answers |
 //!
 //! Behind a line's word stands the bridge that is meant (`entries br1`), but for `bridges`, `stop` and `finish`, which are of all.
 //! The image behind `stop` is the first bridge's. Without a bridge the only one is meant. Bridges stop together: nothing new comes
@@ -26,11 +26,11 @@
 //! listeners before `stop`, the rest behind it. If it goes away before `finish`, the running one takes back what it has let
 //! go, and goes on.
 //!
-//! The running one's answer to the request itself is `{"take_over": 5}`. With 4 it hands over one bridge of OpenFlow's tables. With 3 it knows no `services`. With 2 it knows no `sockets`: what comes between its
+//! The running one's answer to the request itself is `{"take_over": 6}`. With 5 it hands over no counters. With 4 it hands over one bridge of OpenFlow's tables. With 3 it knows no `services`. With 2 it knows no `sockets`: what comes between its
 //! last frame and the new one's first is lost. With less it knows no `stop`: then there is no way back once `finish` is
 //! said, which the new one says in its place.
 //!
-//! Not handed over: counters of ports and of OpenFlow's entries, and kept packets.
+//! Not handed over: counters of groups, meters and queues, and kept packets.
 //!
 //! Checked by: the fuzz target `take_over` ([`fuzz`](crate::fuzz)), also as a test; millrace's `tests/take_over.rs`
 //! and `tests/take_over_bridges.rs`, with processes; `lab/take_over`, `lab/take_over_bridges`.
@@ -42,10 +42,12 @@
 //! | [`own`] | the running process: what it hands over |
 //! | [`running`] | the running process, as the new one sees it |
 //! | [`services`] | what services keep |
+//! | [`counted`] | counters of ports and entries |
 //! | [`told`] | what the running process says of its bridges |
 //! | [`others`] | bridges beside the first, as the new one takes them |
 //! | [`sockets`] | sockets that are handed over, with what waits in them |
 
+pub(crate) mod counted;
 pub(crate) mod handover;
 pub(crate) mod others;
 pub mod own;

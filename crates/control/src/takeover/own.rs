@@ -1,5 +1,6 @@
 //! The running process: what it hands over, and how it takes all back.
 
+use super::counted;
 use super::handover::{Handover, Phase};
 use super::services;
 use super::sockets::{self, Socket};
@@ -14,6 +15,7 @@ use crate::persist::p4;
 use crate::ports::{LetGo, let_go, take_back};
 use crate::protocol::Reply;
 use crate::sync::lock;
+use datapath::ports::PortCounters;
 use datapath::services::Connections;
 use of_pipeline::Agent;
 use openflow::codec;
@@ -65,7 +67,8 @@ pub(crate) fn stream(
             tracing::info!("another process is taking over");
             sides.iter().for_each(Side::let_clients_go);
             let (sides, handover, environment) = (&sides[..], &*handover, &environment);
-            let mut own = Own { sides, told, handover, environment, client, gone: None };
+            let mut own =
+                Own { sides, told, handover, environment, client, gone: None, counted: Vec::new() };
             let timeouts = client.set_read_timeout(Some(SILENCE));
             let timeouts = timeouts.and_then(|()| client.set_write_timeout(Some(SILENCE)));
             let done = timeouts
@@ -108,8 +111,8 @@ pub(crate) trait Gives {
     fn sockets(&mut self, _bridge: &str) -> std::io::Result<()> {
         Err(Error::other("sockets go by a Unix socket"))
     }
-    /// It ends.
-    fn finish(&mut self) -> std::io::Result<()>;
+    /// It ends, and tells what ports and entries have counted.
+    fn finish(&mut self, out: &mut dyn Write) -> std::io::Result<()>;
 }
 
 /// Answers until the end; false if the new process went away before.
@@ -146,7 +149,7 @@ pub(crate) fn converse(
                     gives.changes("", &mut out)?;
                 }
                 if step == "finish" {
-                    gives.finish()?;
+                    gives.finish(&mut out)?;
                     out.end()?;
                     return Ok(true);
                 }
@@ -222,6 +225,8 @@ struct Own<'a> {
     client: &'a UnixStream,
     /// Packets have stopped, and these ports of each bridge are closed.
     gone: Option<Vec<Vec<LetGo>>>,
+    /// What ports of each bridge had counted before they were closed.
+    counted: Vec<Vec<(String, PortCounters)>>,
 }
 
 impl Own<'_> {
@@ -326,6 +331,7 @@ impl Gives for Own<'_> {
         self.client.set_read_timeout(Some(STOPPED_MAX))?;
         self.client.set_write_timeout(Some(STOPPED_MAX))?;
         self.stop_packets();
+        self.counted = self.sides.iter().map(|side| counted::ports(side.switch())).collect();
         self.gone = Some(Vec::new());
         let mut gone = Vec::new();
         for side in self.sides {
@@ -360,9 +366,16 @@ impl Gives for Own<'_> {
         sockets::send(self.client, &all.collect::<Vec<_>>())
     }
 
-    fn finish(&mut self) -> std::io::Result<()> {
+    fn finish(&mut self, out: &mut dyn Write) -> std::io::Result<()> {
         // There is no way back.
         self.handover.ending();
+        for (at, side) in self.sides.iter().enumerate() {
+            let ports = self.counted.get_mut(at).map(std::mem::take).unwrap_or_default();
+            let mut agent = side.openflow().ok().map(|openflow| lock(&openflow.agent));
+            // The switch goes on all the same.
+            let given = counted::give(side.bridge.name(), ports, agent.as_deref_mut(), out);
+            given.inspect_err(|error| tracing::warn!(%error, "counters are not handed over"))?;
+        }
         self.handover.end()?;
         self.handover.wait_for(Phase::Freed);
         Ok(())

@@ -3,8 +3,8 @@
 use super::services;
 use super::sockets::{self, Socket};
 use super::wire::{
-    HANDS_BRIDGES, HANDS_SERVICES, HANDS_SOCKETS, One, PART_MAX, STOPS, Told, VERSION,
-    in_its_dialect,
+    HANDS_BRIDGES, HANDS_COUNTERS, HANDS_SERVICES, HANDS_SOCKETS, One, PART_MAX, STOPS, Told,
+    VERSION, in_its_dialect,
 };
 use crate::dial::talk;
 use crate::failure::Failure;
@@ -261,12 +261,18 @@ impl<S: Read + Write> Running<S> {
         Ok(())
     }
 
-    /// Waits until it has let go of all that it had.
-    pub(crate) fn ended(mut self) {
-        if self.steps >= STOPS
-            && let Err(error) = self.parts()
-        {
-            tracing::warn!(%error, "the process that was taken over has not said that it ends");
+    /// Waits until it has let go of all that it had; what its ports and entries had counted.
+    pub(crate) fn ended(mut self) -> Vec<u8> {
+        if self.steps < STOPS {
+            return Vec::new();
+        }
+        match self.parts() {
+            Ok(bytes) if self.steps >= HANDS_COUNTERS => bytes,
+            Ok(_) => Vec::new(),
+            Err(error) => {
+                tracing::warn!(%error, "the process that was taken over has not said that it ends");
+                Vec::new()
+            }
         }
     }
 
@@ -295,7 +301,7 @@ fn take_image(switch: &Switch, what: &str, bytes: Vec<u8>) -> Result<usize, Fail
 }
 
 /// Messages one behind another.
-struct Messages<'a>(&'a [u8]);
+pub(super) struct Messages<'a>(pub(super) &'a [u8]);
 
 impl Iterator for Messages<'_> {
     type Item = Result<Message, String>;

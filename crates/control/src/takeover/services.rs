@@ -13,13 +13,18 @@ use crate::program::services::owners;
 use datapath::services::elements::Named;
 use serde::{Deserialize, Serialize};
 use service::balance::Health;
+use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::Arc;
 use switch::Switch;
 
 /// The line before the images.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Head {
     services: Vec<One>,
+    /// What was answered for addresses of services, by their names.
+    answered: BTreeMap<String, Vec<(String, u64)>>,
 }
 
 /// A service.
@@ -57,6 +62,10 @@ struct Found {
     error: Option<String>,
 }
 
+fn elements(switch: &Switch) -> Vec<Arc<Named>> {
+    switch.services().elements().map(|elements| elements.list()).unwrap_or_default()
+}
+
 /// Writes what the services of a switch keep, which has stopped.
 pub(super) fn give(switch: &Switch, taken_at: u64, out: &mut dyn Write) -> std::io::Result<()> {
     let (mut head, mut images) = (Head::default(), Vec::new());
@@ -70,6 +79,12 @@ pub(super) fn give(switch: &Switch, taken_at: u64, out: &mut dyn Write) -> std::
             backends: backends(&named, now_ns),
         });
         images.push(image);
+    }
+    for named in elements(switch) {
+        if let Some(answered) = named.answered() {
+            let counts = answered.read().map(|(name, n)| (name.to_owned(), n));
+            head.answered.insert(named.name.clone(), counts.into());
+        }
     }
     let line = serde_json::to_string(&head).map_err(std::io::Error::other)?;
     out.write_all(line.as_bytes())?;
@@ -106,7 +121,12 @@ pub(super) fn take(switch: &Switch, bytes: &[u8]) -> Result<(), String> {
     let end = bytes.iter().position(|octet| *octet == b'\n').ok_or("the first line has no end")?;
     let (line, mut rest) = (&bytes[..end], &bytes[end + 1..]);
     let head: Head = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    let here = switch.services().elements().map(|elements| elements.list()).unwrap_or_default();
+    let here = elements(switch);
+    for named in &here {
+        if let (Some(own), Some(counted)) = (named.answered(), head.answered.get(&named.name)) {
+            own.add(counted);
+        }
+    }
     for One { name, kind, len, backends } in head.services {
         let Some((image, others)) = rest.split_at_checked(len) else {
             return Err(format!("the image of {name} is cut short"));
@@ -165,7 +185,6 @@ mod tests {
     use super::*;
     use crate::program::services::add;
     use crate::program::tables;
-    use std::sync::Arc;
 
     fn bed(backends: &str) -> Switch {
         let switch = tables::start(1, Vec::new(), 1000, switch::EngineKind::Interp, None).unwrap();
@@ -175,6 +194,8 @@ mod tests {
         add(&switch, &words("out nat direction=out addresses=192.0.2.1 group=home")).unwrap();
         add(&switch, &words("in nat direction=in addresses=192.0.2.1 group=home")).unwrap();
         add(&switch, &words("count counter")).unwrap();
+        let answer = "answer=10.0.0.9@02:00:00:00:00:09";
+        add(&switch, &words(&format!("web balancer backends=a {answer}"))).unwrap();
         switch
     }
 
@@ -215,6 +236,19 @@ mod tests {
         assert_eq!(named.spread().unwrap().backends().due(check, new.now_ns()).len(), 3);
         named.spread().unwrap().backends().told("b", check, new.now_ns(), Ok(1));
         assert_eq!(named.spread().unwrap().backends().status()[1].takes, Health::Down);
+    }
+
+    #[test]
+    fn answers_go_on_counting() {
+        let (old, new) = (bed("a,b,c"), bed("a,b,c"));
+        let count = |switch: &Switch| {
+            let web = elements(switch).into_iter().find(|named| named.name == "web").unwrap();
+            web.answered().unwrap().read()[0]
+        };
+        let web = elements(&old).into_iter().find(|named| named.name == "web").unwrap();
+        web.answered().unwrap().add(&[("arp_answered".to_owned(), 7)]);
+        take(&new, &handed(&old)).unwrap();
+        assert_eq!(count(&new), ("arp_answered", 7));
     }
 
     #[test]

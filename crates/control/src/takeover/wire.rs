@@ -9,7 +9,7 @@ pub(crate) const VERSION: Version = Version::V15;
 /// Octets of one part, at most.
 pub(crate) const PART_MAX: usize = 1 << 20;
 /// What this process is able to do as the running one: see the head of [`takeover`](super).
-pub(crate) const STEPS: u64 = 5;
+pub(crate) const STEPS: u64 = 6;
 /// What one must be able to do to stop before it ends.
 pub(crate) const STOPS: u64 = 2;
 /// What one must be able to do to hand its sockets over.
@@ -20,6 +20,9 @@ pub(crate) const HANDS_SERVICES: u64 = 4;
 
 /// What one must be able to do to hand over several bridges, and P4 programs.
 pub(crate) const HANDS_BRIDGES: u64 = 5;
+
+/// What one must be able to do to hand over what ports and entries have counted.
+pub(crate) const HANDS_COUNTERS: u64 = 6;
 
 /// All bridges, the first one first.
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -212,7 +212,7 @@ fn one(key: FlowKey, flow: &Flow, counted: &CounterValue, now_ns: u64) -> One {
         cookie: format!("{:#x}", flow.cookie),
         packets: counted.packets,
         bytes: counted.bytes,
-        age_seconds: seconds(flow.created_ns),
+        age_seconds: flow.age_ns(now_ns) / 1_000_000_000,
         idle_seconds: counted.last_used_ns.map(seconds),
         idle_timeout: flow.idle_timeout,
         hard_timeout: flow.hard_timeout,

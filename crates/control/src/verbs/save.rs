@@ -94,7 +94,7 @@ impl Verb for Save {
         left_out.extend(written.left_out);
         let openflow = bridge.openflow().ok_or_else(|| runs_p4(&bridge))?;
         let held = Held::of(&lock(&openflow.agent));
-        let Entries { meters, groups, flows } = held.lines()?;
+        let Entries { meters, groups, flows, .. } = held.lines()?;
         Ok(Reply::Answer(Answer {
             bridge: bridge.name().to_owned(),
             configuration: written.text,
@@ -158,6 +158,7 @@ impl Held {
             flows: readable(flows, |line, cx| syntax::parse_flow(line, cx).map(drop))?,
             groups: readable(groups, |line, cx| syntax::parse_group(line, cx).map(drop))?,
             meters: readable(meters, |line, cx| syntax::parse_meter(line, cx).map(drop))?,
+            p4: Vec::new(),
         })
     }
 }

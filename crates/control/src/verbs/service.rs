@@ -1,6 +1,7 @@
 //! `service`: the services that flows name in `softflow(NAME,ARG)`: one is added, one is set, one is taken away, then all
 //! are told.
 
+use crate::controllers::openflow::OpenFlow;
 use crate::program::services::add;
 use crate::protocol::Reply;
 use crate::verb::{At, Change, Verb};
@@ -60,7 +61,17 @@ impl Verb for Service {
 
     fn answer(self, at: &At<'_>) -> Result<Reply<Answer>, String> {
         let (add, set) = (self.add.as_deref(), self.set.as_deref());
-        answer(at.switch()?, add, set, self.remove.as_deref()).map(Reply::Answer)
+        let told = answer(at.switch()?, add, set, self.remove.as_deref())?;
+        if let Some(openflow) = at.controllers()?.find::<OpenFlow>()
+            && let Err(why) = openflow.agent().follow_services()
+        {
+            // What was to be added is not answered for: it is not there.
+            if let Some([name, ..]) = add {
+                answer(at.switch()?, None, None, Some(name))?;
+            }
+            return Err(why.to_string());
+        }
+        Ok(Reply::Answer(told))
     }
 
     fn change(&self) -> Option<Change> {

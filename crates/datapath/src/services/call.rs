@@ -5,7 +5,7 @@ use interp::externs::with_values;
 use ir::{Bits, DropReason, program};
 use jit::Handed;
 use port::{Csum, Mark};
-use service::packet::Hint;
+use service::packet::{Checksum, Hint};
 
 /// A packet that is handed to a service.
 #[derive(Debug)]
@@ -134,5 +134,14 @@ pub trait Service: Send + Sync {
 pub(crate) fn answer(results: &mut [Bits], at: usize, value: impl Into<u128>) {
     if let Some(result) = results.get_mut(at) {
         *result = Bits::from_u128(value.into(), result.width());
+    }
+}
+
+/// What is known of a packet's transport checksum, as an element takes it.
+pub(crate) fn checksum(csum: Csum) -> Checksum {
+    match csum {
+        Csum::None => Checksum::Unknown,
+        Csum::Valid => Checksum::Good,
+        Csum::Partial { .. } => Checksum::Partial,
     }
 }

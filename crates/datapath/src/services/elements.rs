@@ -15,21 +15,22 @@
 //!
 //! Checked by: the tests below; `of_pipeline` and `tests/softflow.rs` for what flows make of it.
 
-use super::call::{Burst, Call, Service, answer};
+use super::answers::{AnswerCounts, Answers};
+use super::call::{Burst, Call, Service, answer, checksum};
 use super::waiting::{WaitNews, WaitQueue, WaitTicket, WaitingPacket};
 use arc_swap::ArcSwap;
 pub use contract::softflow::{ARGS, EDIT_NAME, NAME, RESULTS, number};
 use ir::{Bits, DropReason};
 use jit::Handed;
-use port::Csum;
 use service::balance::{Given, Spread};
-use service::catalogue;
+use service::catalogue::{self, Answered};
 use service::conntrack::{Selection, Tracker};
 use service::element::{Apart, Element, Fate, Instance, Kept, Metadata, Passing, Writes};
 use service::nat::Outside;
-use service::packet::{Checksum, Offsets, Packet};
+use service::packet::{Offsets, Packet};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -94,6 +95,9 @@ pub struct Named {
     dropped: AtomicU64,
     /// Those of them that it dropped as a standby.
     stood_by: AtomicU64,
+    /// Addresses that are answered for in its name.
+    answers: Vec<Answered>,
+    answered: Arc<AnswerCounts>,
 }
 
 impl Named {
@@ -166,11 +170,6 @@ impl Named {
         self.lock().instance.forget(chosen)
     }
 
-    /// It is a standby: its packets are another process', and are dropped and counted here; or none any more.
-    pub fn set_standby(&self, standby: bool) {
-        self.lock().standby = standby;
-    }
-
     /// Does something with its tracker, while packets wait; none if it has none.
     pub fn with_tracker<R>(&self, act: impl FnOnce(&mut Tracker) -> R) -> Option<R> {
         self.lock().instance.tracker().map(act)
@@ -205,6 +204,11 @@ impl Named {
         self.lock().instance.outside(most)
     }
 
+    /// What was answered for its addresses; none of one that has none.
+    pub fn answered(&self) -> Option<&AnswerCounts> {
+        (!self.answers.is_empty()).then_some(&*self.answered)
+    }
+
     /// What the backends of a balancer were given.
     pub fn given(&self) -> Vec<Given> {
         self.lock().instance.given()
@@ -233,8 +237,9 @@ impl Named {
         let ours = [("calls", taken), ("drops", self.dropped.load(Ordering::Relaxed))];
         let stood_by = self.stood_by.load(Ordering::Relaxed);
         let standby = (stood_by > 0).then_some(("standby", stood_by));
-        let known =
-            ours.into_iter().chain(standby).chain(own).map(|(name, n)| (name.to_string(), n));
+        let answered = self.answered().map(AnswerCounts::read).into_iter().flatten();
+        let known = ours.into_iter().chain(standby).chain(own).chain(answered);
+        let known = known.map(|(name, n)| (name.to_string(), n));
         known.chain(more.into_iter().map(|(name, n)| (format!("count_{name}"), n))).collect()
     }
 }
@@ -248,6 +253,7 @@ pub struct Elements {
     nobody: AtomicU64,
     /// Names and groups whose elements are standbys when they come.
     held: Mutex<BTreeSet<String>>,
+    answers: Arc<Answers>,
 }
 
 /// Why an element was not added.
@@ -271,6 +277,17 @@ pub enum AddError {
         /// That one's kind.
         kind: String,
     },
+    /// Another one is answered for as well.
+    #[error("service {name} is answered for at {address} already; no address has two owners")]
+    Answered {
+        /// The address.
+        address: IpAddr,
+        /// Its owner.
+        name: String,
+    },
+    /// What is answered for it makes no sense.
+    #[error(transparent)]
+    Settings(#[from] catalogue::Error),
     /// The group's elements have another value of a setting.
     #[error(
         "the elements of group {group} share their state, so they agree in {key}=, and {name} has another"
@@ -297,7 +314,7 @@ impl Elements {
         all
     }
 
-    /// Elements of these names, or of groups of these names, are [standbys](Named::set_standby) when they come, until they are
+    /// Elements of these names, or of groups of these names, are [standbys](Self::set_standby) when they come, until they are
     /// told to go on.
     pub fn hold(&self, names: &[String]) {
         let mut held = self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -322,6 +339,16 @@ impl Elements {
                 true => AddError::Exists(name.to_string()),
                 false => AddError::Collides(name.to_string(), other.name.clone()),
             });
+        }
+        let answers = catalogue::answers(kind, &settings)?;
+        for other in list.values() {
+            let both = |one: &Answered| other.answers.iter().find_map(|two| one.shared(two));
+            // Both sides of a NAT may say the same.
+            let agrees =
+                other.answers == answers && group.is_some() && other.group.as_deref() == group;
+            if let (Some(address), false) = (answers.iter().find_map(both), agrees) {
+                return Err(AddError::Answered { address, name: other.name.clone() });
+            }
         }
         let of_group = |other: &&Arc<Named>| group.is_some() && other.group.as_deref() == group;
         let (writes, role) = (element.writes(), element.role());
@@ -357,10 +384,38 @@ impl Elements {
             packets: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             stood_by: AtomicU64::new(0),
+            answers,
+            answered: Arc::default(),
         };
         list.insert(number, Arc::new(named));
-        self.list.store(Arc::new(list));
+        self.store(list);
         Ok(())
+    }
+
+    fn store(&self, list: BTreeMap<u32, Arc<Named>>) {
+        self.set_answers(&list);
+        self.list.store(Arc::new(list));
+    }
+
+    /// Addresses of standbys are answered by another process.
+    fn set_answers(&self, list: &BTreeMap<u32, Arc<Named>>) {
+        let active = list.values().filter(|named| !named.answers.is_empty() && !named.is_standby());
+        self.answers.set(active.map(|named| (&*named.answers, &named.answered)));
+    }
+
+    /// An element, and all of its group, are standbys: their packets are another process', and are dropped and counted here; so are
+    /// requests for their addresses. Or they are none any more.
+    pub fn set_standby(&self, named: &Named, standby: bool) {
+        let _alone = self.changes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let before = std::mem::replace(&mut named.lock().standby, standby);
+        if before != standby {
+            self.set_answers(&self.list.load());
+        }
+    }
+
+    /// What is answered for addresses of these.
+    pub fn answers(&self) -> &Arc<Answers> {
+        &self.answers
     }
 
     /// Takes an element away; false if there is none of this number.
@@ -368,7 +423,7 @@ impl Elements {
         let _alone = self.changes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut list = BTreeMap::clone(&self.list.load());
         let found = list.remove(&number).is_some();
-        self.list.store(Arc::new(list));
+        self.store(list);
         found
     }
 
@@ -396,15 +451,6 @@ impl Elements {
         number: u32,
     ) -> Option<&'l Named> {
         list.get(&number).map(|named| &**named).filter(|named| named.edits() <= service.edits)
-    }
-}
-
-/// What is known of a packet's transport checksum, as an element takes it.
-fn checksum(csum: Csum) -> Checksum {
-    match csum {
-        Csum::None => Checksum::Unknown,
-        Csum::Valid => Checksum::Good,
-        Csum::Partial { .. } => Checksum::Partial,
     }
 }
 
@@ -580,6 +626,7 @@ impl Service for Elements {
 mod tests {
     use super::*;
     use ir::program::Param;
+    use port::Csum;
     use service::simple::{Counter, Noop, RateLimiter};
 
     fn declared(edits: bool) -> ir::program::Service {
@@ -653,14 +700,49 @@ mod tests {
     fn a_standby_drops_its_packets_until_it_goes_on() {
         let elements = Elements::default();
         add(&elements, 1, "idle", Noop);
-        elements.get(1).unwrap().set_standby(true);
+        elements.set_standby(&elements.get(1).unwrap(), true);
         elements.hold(&["later".to_owned()]);
         add(&elements, 2, "later", Noop);
         assert!(!burst(&elements, false, &[2])[0].0);
         assert_eq!(burst(&elements, false, &[1, 1]).iter().filter(|told| told.0).count(), 0);
-        elements.get(1).unwrap().set_standby(false);
+        elements.set_standby(&elements.get(1).unwrap(), false);
         assert!(burst(&elements, false, &[1])[0].0);
         assert_eq!(["calls", "drops", "standby"].map(|n| count(&elements, 1, n)), [3, 2, 2]);
+    }
+
+    #[test]
+    fn addresses_of_a_standby_are_answered_by_another_process() {
+        let elements = Elements::default();
+        elements.hold(&["held".to_owned()]);
+        for (number, group) in [(1, None), (2, Some("held"))] {
+            let settings =
+                format!("direction=out addresses=10.0.0.{number} answer=02:00:00:00:00:07");
+            let settings = catalogue::parse(settings.split_whitespace()).unwrap();
+            let element = catalogue::element("nat", &settings).unwrap();
+            let name = &*format!("nat{number}");
+            let new = New { number, name, kind: "nat", settings, group, element };
+            elements.add(new, (0, 1)).unwrap();
+        }
+        let asked = |number| {
+            let head = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1], &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]];
+            let who = [2, 0, 0, 0, 0, 1, 10, 0, 0, 100];
+            let frame = &mut [&head.concat()[..], &who, &[0; 6], &[10, 0, 0, number]].concat();
+            let results = &mut [0];
+            let packet =
+                Handed { packet: 0, bytes: frame, args: &[], results, passes: true, left: false };
+            let (service, csums) = (declared(true), [Csum::None]);
+            let burst =
+                Burst { service: &service, csums: &csums, marks: &[], now_ns: 0, leaves: false };
+            elements.answers().burst(burst, &mut [packet]);
+            results[0] == 1
+        };
+        assert_eq!([1, 2].map(asked), [true, false], "held");
+        let of = |number| elements.get(number).unwrap();
+        elements.set_standby(&of(2), false);
+        elements.set_standby(&of(1), true);
+        assert_eq!([1, 2].map(asked), [false, true]);
+        elements.set_standby(&of(1), false);
+        assert_eq!([1, 2].map(asked), [true, true]);
     }
 
     #[test]

@@ -376,6 +376,8 @@ pub struct Extras {
     pub bonds: Option<Arc<Bonding>>,
     /// There may be tunnel ports, whose descriptors are laid out by this map.
     pub tunnels: Option<Arc<OptionMap>>,
+    /// Services own addresses that are answered for.
+    pub answers: bool,
 }
 
 impl Extras {

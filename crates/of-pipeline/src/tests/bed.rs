@@ -144,7 +144,7 @@ impl Bed {
     }
 
     /// Returns when all frames that were put on ports are done with, however busy the machine is.
-    fn settle(&self) {
+    pub(super) fn settle(&self) {
         let switch = self.agent.switch();
         let until = Instant::now() + Duration::from_secs(60);
         let taken = || {

@@ -1,6 +1,7 @@
 //! The rules, on a running switch with memory ports.
 
 mod agents;
+mod answers;
 mod bed;
 mod bonds;
 mod bundles;

@@ -189,8 +189,26 @@ impl Agent {
     fn wanted_extras(&self) -> Extras {
         Extras {
             tunnels: self.stores.tunnels.wanted(),
+            answers: self.answers_wanted(),
             ..extras(&self.vlans.config, &self.stores.ports, self.stores.tables.first_egress)
         }
+    }
+
+    /// Services of the switch own addresses that are answered for.
+    fn answers_wanted(&self) -> bool {
+        let services = self.env.switch.services();
+        services.elements().is_some_and(|elements| elements.answers().any())
+    }
+
+    /// After services have come or gone: the program answers for their addresses, if they have any.
+    ///
+    /// # Errors
+    /// If the switch did not take the program; it runs the one before.
+    pub fn follow_services(&mut self) -> Result<(), NormalRefusal> {
+        if self.vlans.extras.answers != self.answers_wanted() {
+            self.set_program().map_err(|refusal| NormalRefusal::Refused(refusal.to_string()))?;
+        }
+        Ok(())
     }
 
     /// The program has for tunnel ports what there is to be.

@@ -84,6 +84,7 @@ pub(super) fn extras(config: &NormalConfig, ports: &Ports, first_egress: Option<
         forwards_bpdu: config.forwards_bpdu,
         bonds: config.bonding(),
         tunnels: None,
+        answers: false,
     }
 }
 

@@ -338,7 +338,7 @@ impl Control {
     }
 
     /// What the keys of an entry must look like, from their texts.
-    fn matches(t: &TableName, keys: &[Written]) -> Result<Box<[KeyMatch]>, String> {
+    pub(crate) fn matches(t: &TableName, keys: &[Written]) -> Result<Box<[KeyMatch]>, String> {
         let mut patterns: Vec<Option<Option<Pattern>>> = vec![None; t.keys.len()];
         for (i, (name, text)) in keys.iter().enumerate() {
             let at = match name {

@@ -448,3 +448,20 @@ fn no_error_holds_a_secret_wherever_it_was_put() {
     assert_eq!(without_secrets(plain), plain);
     assert_eq!(without_secrets("decade facade 1234567"), "decade facade 1234567");
 }
+
+#[test]
+fn addresses_that_are_answered_for_are_read_with_the_other_settings() {
+    let of = |kind: &str, words: &str| answers(kind, &parse(words.split_whitespace()).unwrap());
+    let nat = "direction=out addresses=192.0.2.1-192.0.2.8 answer=02:00:00:00:00:09";
+    assert!(made("nat", nat).is_ok());
+    let all = of("nat", nat).unwrap();
+    assert_eq!((all.len(), all[0].last, all[0].mac[5]), (1, IpAddr::from([192, 0, 2, 8]), 9));
+    assert_eq!(of("counter", "").unwrap(), []);
+    assert_eq!(of("balancer", "backends=a").unwrap(), []);
+    let refused = error("balancer", "backends=a answer=02:00:00:00:00:09");
+    assert!(
+        refused.starts_with("balancer: answer=02:00:00:00:00:09 is not ADDRESS@MAC"),
+        "{refused}"
+    );
+    assert!(error("counter", "answer=10.0.0.9@02:00:00:00:00:09").contains("no setting"));
+}

@@ -31,6 +31,11 @@ impl Switch {
         self.inner.counters.reader()
     }
 
+    /// An entry's counter goes on from what another process has counted; false if it is not in use.
+    pub fn carry_counter(&self, id: u32, packets: u64, bytes: u64) -> bool {
+        self.inner.counters.carry(id, packets, bytes)
+    }
+
     /// Sets a counter to zero.
     pub fn reset_counter(&self, id: u32) {
         self.inner.counters.reset(id);
