@@ -408,10 +408,7 @@ fn lines_of_entries_of_a_p4_program_change_while_it_runs() {
     }
     bed.said(&["config", "apply", &bed.file("switch.toml")]);
     let after = has();
-    assert!(
-        after.len() == 3 && after.iter().any(|line| line.ends_with("0x07 => 0x003")),
-        "{after:?}"
-    );
+    assert!(after.len() == 3 && after.iter().any(|line| line.ends_with("go 7 => 3")), "{after:?}");
     bed.said(&["config", "rollback"]);
     assert_eq!(has(), before);
     // One that is refused changes nothing, and says which it is.
