@@ -359,10 +359,21 @@ impl Runner {
             Some(share) => vec![self.find(share)?],
             None => (0..self.shares.len()).collect(),
         };
+        // Where nothing is given back by itself, nothing has to be kept from coming back.
+        let stays = self.settings.rebalance.is_some();
+        let before: Vec<bool> = self.members.all().iter().map(Member::is_drained).collect();
         let mut done = Vec::new();
         for at in which {
-            self.members.all_mut()[at].set_drained(true);
+            if stays {
+                self.members.all_mut()[at].set_drained(true);
+            }
             done.push(self.hand_over(at, engine));
+        }
+        if !done.iter().any(Result::is_ok) {
+            // What has failed has changed nothing.
+            for (member, was) in self.members.all_mut().iter_mut().zip(before) {
+                member.set_drained(was);
+            }
         }
         let mut to: Vec<String> = done.iter().filter_map(|done| done.clone().ok()).collect();
         to.sort();
