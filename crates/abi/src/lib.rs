@@ -18,6 +18,7 @@
 //! it cannot bail out.
 
 pub mod counters;
+pub mod deal;
 pub mod groups;
 mod ran;
 mod show;
@@ -25,12 +26,11 @@ pub mod state;
 
 pub use classify::Hit;
 pub use counters::{Cell, Cells, Counters, TableCell};
+pub use deal::{BURST_MAX, Dealt, Mbuf, Ways};
 pub use groups::{Groups, Live};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// Packets in a burst, at most.
-pub const BURST_MAX: usize = 64;
 /// Outputs of one packet that fit into one cache line with the rest of a [`Packet`].
 pub const OUTPUTS_MAX: usize = 3;
 /// Outputs of one packet behind those, which are [noted](Noted::more) beside it. A packet with still more bails out.
@@ -239,6 +239,13 @@ impl<'a> Packet<'a> {
         (self.data, self.len as usize)
     }
 
+    /// Its frame was moved within its buffer as its outcome says, and has so many bytes now: nothing of that is left to be done.
+    #[inline]
+    pub fn was_moved(&mut self, headroom: u32, len: u32) {
+        self.data = self.data.wrapping_offset(self.shift as isize);
+        (self.headroom, self.len, self.shift) = (headroom, len, 0);
+    }
+
     /// Leaves it to whoever runs it from the start, for this reason.
     #[inline]
     pub fn bail(&mut self, reason: u32) {
@@ -357,6 +364,12 @@ pub struct Context {
     pub crcs: *const u32,
     /// [`groups::LOGS`].
     pub logs: *const u32,
+    /// [`Ways::places`].
+    pub ways: *const u8,
+    /// [`Ways::mbufs`].
+    pub mbufs: *const std::ptr::NonNull<()>,
+    /// Where packets go.
+    pub dealt: Dealt,
 }
 
 /// The signature of a segment.
@@ -365,7 +378,7 @@ pub type Segment = unsafe extern "C" fn(*mut Context);
 /// Offsets in bytes for generated code.
 pub mod offset {
     use super::state::State;
-    use super::{Cell, Context, Laid, NodeIo, Noted, Packet, PointIo, TableCell};
+    use super::{Cell, Context, Laid, Mbuf, NodeIo, Noted, Packet, PointIo, TableCell};
 
     macro_rules! offsets {
         ($($(#[$doc:meta])* $name:ident = $ty:ty, $($field:ident).+;)*) => {$(
@@ -463,6 +476,22 @@ pub mod offset {
         CONTEXT_CRCS = Context, crcs;
         /// [`Context::logs`](super::Context::logs).
         CONTEXT_LOGS = Context, logs;
+        /// [`Context::ways`](super::Context::ways).
+        CONTEXT_WAYS = Context, ways;
+        /// [`Context::mbufs`](super::Context::mbufs).
+        CONTEXT_MBUFS = Context, mbufs;
+        /// [`Dealt::places`](super::Dealt::places).
+        CONTEXT_PLACES = Context, dealt.places;
+        /// [`Dealt::moved`](super::Dealt::moved).
+        CONTEXT_MOVED = Context, dealt.moved;
+        /// [`Mbuf::start`](super::Mbuf::start).
+        MBUF_START = Mbuf, start;
+        /// [`Mbuf::len`](super::Mbuf::len).
+        MBUF_LEN = Mbuf, len;
+        /// [`Mbuf::len_here`](super::Mbuf::len_here).
+        MBUF_LEN_HERE = Mbuf, len_here;
+        /// [`Mbuf::buffer_len`](super::Mbuf::buffer_len).
+        MBUF_BUFFER_LEN = Mbuf, buffer_len;
         /// [`Noted::laid`](super::Noted::laid).
         NOTED_LAID = Noted, laid;
         /// [`Noted::more`](super::Noted::more).

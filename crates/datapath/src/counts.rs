@@ -59,6 +59,8 @@ pub struct Counts<'a> {
     pub held: Option<&'a mut Held>,
     /// Which ports are live.
     pub live: &'a abi::Live,
+    /// Where packets may be dealt to.
+    pub ways: abi::Ways<'a>,
     /// The time.
     pub now_ns: u64,
 }
@@ -74,8 +76,20 @@ impl<'a> Counts<'a> {
         live: &'a abi::Live,
         now_ns: u64,
     ) -> Counts<'a> {
-        let (outside, repeats, held) = (None, None, None);
-        Counts { worker, state, counters, services, random, outside, repeats, held, live, now_ns }
+        let (outside, repeats, held, ways) = (None, None, None, abi::Ways::none());
+        Counts {
+            worker,
+            state,
+            counters,
+            services,
+            random,
+            outside,
+            repeats,
+            held,
+            live,
+            ways,
+            now_ns,
+        }
     }
 
     /// The same, where messages that repeat those sent a moment ago are left out, and those that are to be held back.
@@ -83,6 +97,13 @@ impl<'a> Counts<'a> {
     #[must_use]
     pub fn once(self, repeats: &'a mut Repeats, held: &'a mut Held) -> Counts<'a> {
         Counts { repeats: Some(repeats), held: Some(held), ..self }
+    }
+
+    /// The same, where code deals packets to the ports that they go to.
+    #[inline]
+    #[must_use]
+    pub fn dealing(self, ways: abi::Ways<'a>) -> Counts<'a> {
+        Counts { ways, ..self }
     }
 
     /// As generated code reaches them.

@@ -400,6 +400,8 @@ struct Nodes<'a> {
     noted: Option<u32>,
     /// Which ports are live.
     live: &'a abi::Live,
+    /// Where packets may be dealt to.
+    ways: abi::Ways<'a>,
 }
 
 impl Nodes<'_> {
@@ -478,6 +480,11 @@ impl jit::Tables for Nodes<'_> {
     fn groups(&self) -> abi::Groups<'_> {
         self.replica.chunks.view(self.live)
     }
+
+    #[inline]
+    fn ways(&self) -> abi::Ways<'_> {
+        self.ways
+    }
 }
 
 impl Forward for Replica {
@@ -513,7 +520,7 @@ impl Forward for Replica {
                 scratch.bursts = scratch.bursts.wrapping_add(1);
                 let noted =
                     (scratch.bursts.is_multiple_of(EVERY)).then_some(scratch.bursts / EVERY);
-                let nodes = Nodes { replica: self, noted, live: counts.live };
+                let nodes = Nodes { replica: self, noted, live: counts.live, ways: counts.ways };
                 let counters = counts.counters();
                 let mut calls = Calls { program: &self.program, forward: self, counts };
                 let scratch = &mut scratch.code;

@@ -14,16 +14,16 @@
 use crate::ports::PortShared;
 use crate::queues::Shaper;
 use crate::sink::ETHERNET_MIN;
+use abi::Dealt;
+use abi::deal::{NOWHERE, PORTS_NEAR, Places, SINK};
 use hashbrown::HashMap;
-use port::{Batch, BorrowedBurst, SINK, TxQueue};
+use port::{Batch, BorrowedBurst, TxQueue};
 use std::sync::Arc;
 
 /// Port numbers below this are looked up in a table.
-const NEAR: usize = 256;
+const NEAR: usize = PORTS_NEAR;
 /// No place: there is no such port.
 const NONE: u16 = u16::MAX;
-/// A place that takes no frames.
-const NOWHERE: u8 = u8::MAX;
 /// Frames are dealt to places below this.
 const DEALT_MAX: u8 = SINK;
 
@@ -52,7 +52,7 @@ pub(crate) struct TxPorts {
     near: Box<[u16; NEAR]>,
     far: HashMap<u32, u16>,
     /// Of near ports those to which frames may be dealt: whose frames need not wait in egress queues.
-    plain: Box<[u8; NEAR]>,
+    plain: Box<Places>,
     /// What was dealt, by place; where there is no line, there is no room.
     dealt: Box<[Batch; NEAR]>,
     /// Some batch may hold something.
@@ -68,7 +68,7 @@ impl Default for TxPorts {
             lines: Vec::new(),
             near: Box::new([NONE; NEAR]),
             far: HashMap::new(),
-            plain: Box::new([NOWHERE; NEAR]),
+            plain: Box::new([NOWHERE; NEAR + 1]),
             dealt: Box::new([const { Batch::none() }; NEAR]),
             holds: false,
             dirty: vec![NONE],
@@ -136,10 +136,8 @@ impl TxPorts {
             }
         }
         let used = self.lines.len().min(DEALT_MAX.into());
-        for at in (0..used).chain([SINK.into()]) {
-            if !self.dealt[at].has_room() {
-                self.dealt[at] = Batch::new();
-            }
+        for batch in self.dealt[..used].iter_mut().filter(|batch| !batch.has_room()) {
+            *batch = Batch::new();
         }
         self.dirty_len = self.dirty.len();
         self.dirty.resize(self.lines.len() + 1, NONE);
@@ -163,8 +161,7 @@ impl TxPorts {
     /// Deals a burst's frames to the queues of the ports that they go to, in order, until one is met that goes to none
     /// or several of those, or has no outcome; those that are dropped go back to their driver, and `dropped` hears why, and how many.
     /// Returns how many were dealt or dropped.
-    // On its own, so that a few registers hold all that its loop needs.
-    #[inline(never)]
+    #[cold]
     pub(crate) fn deal(
         &mut self,
         borrowed: &mut BorrowedBurst,
@@ -174,6 +171,32 @@ impl TxPorts {
         let (plain, used) = (&*self.plain, self.lines.len().min(DEALT_MAX.into()));
         let place = |port: u32| plain.get(port as usize).copied().unwrap_or(NOWHERE);
         borrowed.deal((&mut self.dealt, used), ETHERNET_MIN as u16, place, dropped)
+    }
+
+    /// Where frames may be dealt to, by port.
+    #[inline]
+    pub(crate) fn places(&self) -> &Places {
+        &self.plain
+    }
+
+    /// Code has dealt all of so many frames.
+    pub(crate) fn is_dealt(&self, n: usize, dealt: &Dealt) -> bool {
+        dealt.is_complete(n, self.lines.len().min(DEALT_MAX.into()) as u8)
+    }
+
+    /// Deals all of a burst's frames as code has said. False, with nothing done, if it has not said so of all of them,
+    /// or if a batch has not room for them.
+    // On its own, so that a few registers hold all that its loop needs.
+    #[inline(never)]
+    pub(crate) fn deal_as(
+        &mut self,
+        borrowed: &mut BorrowedBurst,
+        dealt: &Dealt,
+        dropped: &mut dyn FnMut(u32, u64),
+    ) -> bool {
+        self.holds = true;
+        let used = self.lines.len().min(DEALT_MAX.into());
+        borrowed.deal_as((&mut self.dealt, used), dealt, dropped)
     }
 
     /// Some batch may hold something.

@@ -8,6 +8,7 @@
 //! makes valid, invalid or another; what is behind them stays where it is, and the packet's start
 //! moves.
 
+use crate::deal::Moved;
 use crate::emit::{self, Ended, Env, Gen, UNCUT, packet, trusted};
 use crate::mutant::{Mutant, is_planted};
 use crate::shape::{Read, reads};
@@ -55,7 +56,7 @@ impl<'f, 'p> Gen<'f, 'p> {
                 }
             };
             if !lays || self.lay().is_ok() {
-                self.done(false);
+                self.done(false, Moved::By(0));
             }
             match rest {
                 Some(rest) => self.enter(rest),
@@ -69,7 +70,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             let at = pick(&mut self.commits, facts, bound, || b.create_block());
             self.b.ins().jump(self.commits[at].1, &[]);
         } else {
-            self.done(false);
+            self.done(false, Moved::By(0));
         }
         Ended
     }
@@ -79,7 +80,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         self.plan.program.checksums.iter().any(|c| c.mode == ChecksumMode::Always)
     }
 
-    fn done(&mut self, changed: bool) {
+    fn done(&mut self, changed: bool, moved: Moved) {
         let flags = trusted();
         // All of it lies in one word.
         let (outputs, laid) = (self.b.use_var(self.outputs), self.b.use_var(self.laid));
@@ -94,6 +95,12 @@ impl<'f, 'p> Gen<'f, 'p> {
         );
         let mut word = self.select(&several, copies, forward);
         let told = self.get(self.told, 64);
+        let one = self.constant(1);
+        let one = self.compare(IntCC::Equal, outputs, one);
+        let (alike, silent) = (self.not(&differ), self.not(&told));
+        let alone = self.and(&one, &alike);
+        let single = self.and(&alone, &silent);
+        self.deal(&single, moved);
         let tells = word_of(status::TOLD, changed);
         let tells = self.constant(u64::from(tells));
         word = self.select(&told, tells, word);
@@ -140,21 +147,22 @@ impl<'f, 'p> Gen<'f, 'p> {
     fn emission(&mut self) -> Result<(), Ended> {
         self.checksums()?;
         let moved = self.get(self.moved, 1);
+        let mut how = Moved::By(0);
         match moved.known_truth() {
             Some(false) => self.stores(0),
-            Some(true) => self.relay()?,
+            Some(true) => how = self.relay()?,
             None => {
                 let (yes, no) = (self.b.create_block(), self.b.create_block());
                 self.branch(&moved, yes, no);
                 self.enter(yes);
-                if self.relay().is_ok() {
-                    self.done(true);
+                if let Ok(moved) = self.relay() {
+                    self.done(true, moved);
                 }
                 self.enter(no);
                 self.stores(0);
             }
         }
-        self.done(true);
+        self.done(true, how);
         Err(Ended)
     }
 
@@ -475,7 +483,7 @@ impl<'f, 'p> Gen<'f, 'p> {
 
     /// As [`relay`](Self::relay) where it is known which headers there are and which of their fields
     /// were written: all that moves is read into registers, then stored. `None` if it is not known.
-    fn relay_known(&mut self) -> Option<Result<(), Ended>> {
+    fn relay_known(&mut self) -> Option<Result<Moved, Ended>> {
         const MOST: u32 = 96;
         let plan = self.plan;
         let edge = self.b.use_var(self.edge);
@@ -552,12 +560,12 @@ impl<'f, 'p> Gen<'f, 'p> {
             let shift = self.b.ins().iconst(types::I32, shift);
             self.b.ins().store(flags, shift, self.packet, offset::PACKET_SHIFT);
         }
-        Some(Ok(()))
+        Some(Ok(Moved::By(shift)))
     }
 
     /// Lays the headers that can move anew in front of the rest, and stores what was written behind
     /// them.
-    fn relay(&mut self) -> Result<(), Ended> {
+    fn relay(&mut self) -> Result<Moved, Ended> {
         if let Some(done) = self.relay_known() {
             return done;
         }
@@ -578,9 +586,9 @@ impl<'f, 'p> Gen<'f, 'p> {
         self.stores(plan.shape.moving);
         let to = self.b.ins().iadd(self.data, shift);
         self.copy_front(to, bytes, after);
-        let shift = self.b.ins().ireduce(types::I32, shift);
-        self.b.ins().store(flags, shift, self.packet, offset::PACKET_SHIFT);
-        Ok(())
+        let low = self.b.ins().ireduce(types::I32, shift);
+        self.b.ins().store(flags, low, self.packet, offset::PACKET_SHIFT);
+        Ok(Moved::Somehow(shift))
     }
 
     /// Lays the headers that can move one behind the other; how many bytes they are.

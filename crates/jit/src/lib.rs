@@ -46,6 +46,7 @@ mod buckets;
 mod commit;
 mod compile;
 mod copies;
+mod deal;
 mod emit;
 mod fan;
 mod flow;

@@ -107,6 +107,13 @@ impl Block<'_> {
     }
 }
 
+/// The context that the last burst of code has left.
+pub(crate) fn context(scratch: &Scratch) -> Option<&Context> {
+    let there = scratch.ran && size_of_val(&*scratch.block) >= size_of::<Context>();
+    // SAFETY: the block of a burst that was run begins with a context, and no code runs while the scratch is borrowed.
+    there.then(|| unsafe { &*scratch.block.as_ptr().cast::<Context>() })
+}
+
 /// What answers hold when a service is called, where debug assertions are on: nothing that one would answer.
 const UNWRITTEN: u64 = 0x0dd_ba11_5eed_f00d;
 
@@ -256,7 +263,7 @@ impl Compiled {
         // SAFETY: the box is there as long as the scratch, and until the end of this nobody else looks into it.
         let (journal, messages) = unsafe { (&raw mut (*past).journal, &raw mut (*past).messages) };
         let mut host = Host::new(outside, journal, messages, at, (&self.widths, self.preface));
-        let groups = tables.groups();
+        let (groups, ways) = (tables.groups(), tables.ways().of(packets));
         let context = Context {
             packets: packets.as_mut_ptr().cast(),
             cells: counters.cells.as_ptr(),
@@ -276,10 +283,14 @@ impl Compiled {
             live: groups.live().as_ptr(),
             crcs: abi::groups::crcs().as_ptr().cast(),
             logs: abi::groups::LOGS.as_ptr(),
+            ways: ways.places(),
+            mbufs: ways.mbufs(),
+            dealt: abi::Dealt::NONE,
         };
         let block = Block { at: scratch.block.as_mut_ptr().cast(), frame: &self.frame };
         // SAFETY: the block was laid out for this code, and begins with a context.
         unsafe { block.at.cast::<Context>().write(context) };
+        scratch.ran = true;
         let (mut asked, mut asks) = (0, 0);
         // One call for both ways, so that all of it is in one place.
         for at in 0..if alone { packets.len() } else { 1 } {
@@ -330,7 +341,8 @@ impl Compiled {
         // SAFETY: The code was compiled for this machine. A `Packet` owns its buffer for as long as it lives, and what it says
         // about it is right. The counters are those of at least as many tables as the program has. Groups and live ports
         // are borrowed, and chunks lie where slots say for as long. Where the code notes anything, there is room for what it
-        // notes of every packet, and it stays within `IMAGES_BYTES`.
+        // notes of every packet, and it stays within `IMAGES_BYTES`. Ways are borrowed from `tables`, and lent frames are
+        // their packets', as whoever made the ways has promised.
         unsafe { block.call(&self.start) };
         if let Some((point, segment)) = &self.rest {
             // SAFETY: there is a `PointIo` for every point.

@@ -40,6 +40,8 @@ pub struct Scratch {
     pub(crate) pace: Pace,
     /// By node: its table.
     pub(crate) tables: Vec<ir::TableId>,
+    /// The last burst was run by code.
+    pub(crate) ran: bool,
 }
 
 /// What code has done besides forwarding, in the last burst.
@@ -145,11 +147,18 @@ impl Scratch {
 
     /// A burst is run without code: no service has seen any of its packets.
     pub fn forget(&mut self) {
+        self.ran = false;
         self.calls.clear();
         self.edited.clear();
         self.bytes.clear();
         self.past.journal.clear();
         self.past.messages.clear();
+    }
+
+    /// Where code has dealt the packets of the last burst to, if it was run by code.
+    #[inline]
+    pub fn dealt(&self) -> Option<&abi::Dealt> {
+        crate::run::context(self).map(|context| &context.dealt)
     }
 
     /// What was said of a packet of the last burst.

@@ -149,6 +149,10 @@ pub(crate) fn generate(
             g.b.ins().store(flags, lookups, g.packet, offset::PACKET_LOOKUPS);
         }
         let mut state_value = g.b.ins().iconst(types::I8, i64::from(state));
+        if state == status::DROP {
+            let told = plan.flow.end.told.then(|| g.b.use_var(g.told));
+            g.sink(told);
+        }
         if state == status::DROP && plan.flow.end.told {
             let told = g.b.use_var(g.told);
             let telling = g.b.ins().iconst(types::I8, i64::from(status::TOLD));

@@ -183,6 +183,11 @@ pub trait Tables {
         abi::Groups::none()
     }
 
+    /// Where the burst's packets may be dealt to.
+    fn ways(&self) -> abi::Ways<'_> {
+        abi::Ways::none()
+    }
+
     /// As [`lookup`](Self::lookup) for keys of several tables alike: the i-th key's is that of node `nodes[of[i]]`.
     fn lookup_mixed(
         &self,

@@ -468,7 +468,21 @@ void mr_free(void *mbuf)
 
 void mr_free_all(void *const *mbufs, uint32_t n)
 {
-	rte_pktmbuf_free_bulk((struct rte_mbuf **)(uintptr_t)mbufs, n);
+	struct rte_mbuf *const *of = (struct rte_mbuf *const *)mbufs;
+	struct rte_mempool *pool = n ? of[0]->pool : NULL;
+	uint64_t odd = 0;
+
+	/* Nearly always all are of one pool, whole, and nobody else's: then they go back as they are. */
+	for (uint32_t i = 0; i < n; i++) {
+		const struct rte_mbuf *m = of[i];
+
+		odd |= (uint64_t)(m->pool != pool) | (uint64_t)(m->nb_segs ^ 1) | (uint64_t)(rte_mbuf_refcnt_read(m) ^ 1) |
+		       (m->ol_flags & (RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL));
+	}
+	if (n && !odd)
+		rte_mempool_put_bulk(pool, mbufs, n);
+	else
+		rte_pktmbuf_free_bulk((struct rte_mbuf **)(uintptr_t)mbufs, n);
 }
 
 const char *mr_error(int error)

@@ -60,6 +60,6 @@ pub use marks::Mark;
 pub use offload::{Csum, Gso, GsoKind, Offload};
 pub use pool::Pool;
 pub use port::{KernelStats, LinkState, Port, PortInfo, RxQueue, StampedBy, TxQueue};
-pub use sys::borrowed::{BATCH_MAX, Batch, BorrowedBurst, PLACES, SINK, Sizes};
+pub use sys::borrowed::{BATCH_MAX, Batch, BorrowedBurst, PLACES, Sizes};
 pub(crate) use util::mac_of_name;
 pub use util::{check_interface_name, now_ns, wait_readable};

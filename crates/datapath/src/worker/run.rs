@@ -18,7 +18,7 @@ use crate::services::{Services, StartPoint};
 use crate::sink::{Collector, Notes, edit};
 use crate::tally::Reason;
 use crate::validate::{Done, Sampler, full_copies};
-use abi::{Live, Outcome, Output, status};
+use abi::{Live, Outcome, Output, Ways, status};
 use ir::{DropReason, Verdict};
 use port::burst::BURST_MAX;
 use port::prng::Prng;
@@ -82,7 +82,7 @@ impl Run {
         packets: &mut [abi::Packet<'_>],
         csums: &[Csum],
         marks: &[Mark],
-        live: &Live,
+        (live, ways): (&Live, Ways<'_>),
         now_ns: u64,
     ) {
         let held = self.version.get();
@@ -90,7 +90,8 @@ impl Run {
         let (state, counters) = (held.forward.state(), &self.counters);
         let outside = (&mut serving as &mut _, &mut self.random as &mut _);
         let mut counts = Counts::new(self.index, state, counters, outside, live, now_ns)
-            .once(&mut self.repeats, &mut self.held);
+            .once(&mut self.repeats, &mut self.held)
+            .dealing(ways);
         held.forward.burst(&mut self.scratch, packets, &mut counts, now_ns);
         held.forward.tally().count_given(self.index, packets.len());
     }
@@ -114,9 +115,17 @@ impl Run {
             csums.extend(borrowed.csums());
         }
         self.begin_messages(true, from, now_ns);
-        let left = borrowed.show(|packets| {
-            self.run_code(packets, &csums, &[], tx.ports.live(), now_ns);
+        borrowed.show_to(tx.places(), |packets, ways| {
+            self.run_code(packets, &csums, &[], (tx.ports.live(), ways), now_ns);
             self.end_messages(packets, from);
+        });
+        if let Some(dealt) = self.scratch.code.dealt() {
+            if tx.deal_as(borrowed, dealt, from) {
+                return true;
+            }
+            borrowed.forget_dealt(dealt);
+        }
+        let left = borrowed.show(|packets| {
             if self.scratch.code.tells() {
                 self.hold_back(packets, from, now_ns);
             }
@@ -173,7 +182,7 @@ impl Run {
         // Who looks at frames sees what is held back of each.
         let seen = before.is_some() || picked.is_some() || !self.watch.is_off();
         self.begin_messages(!seen, from, now_ns);
-        self.run_code(&mut packets, &csums, &marks, tx.ports.live(), now_ns);
+        self.run_code(&mut packets, &csums, &marks, (tx.ports.live(), Ways::none()), now_ns);
         self.end_messages(&mut packets, from);
         if at_rest {
             self.run_fallback(&mut packets, &csums, from, &tx.ports, now_ns);

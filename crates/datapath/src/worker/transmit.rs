@@ -8,6 +8,7 @@ use crate::ports::{PortFlags, PortShared, PortTable};
 use crate::queues::{Queues, Shaper};
 use crate::sink::{Notes, OutputCopy};
 use crate::tx_ports::{TxPort, TxPorts};
+use abi::Dealt;
 use ir::DropReason;
 use port::{Batch, BorrowedBurst, Frame, Pool, TxQueue};
 use std::sync::Arc;
@@ -66,6 +67,33 @@ impl Transmit {
         } else if worked || self.queues.holds() {
             self.flush(keep, now_ns);
         }
+    }
+
+    /// Where frames may be dealt to, by port.
+    #[inline]
+    pub(super) fn places(&self) -> &abi::deal::Places {
+        self.queues.places()
+    }
+
+    /// Deals all frames to batches as code has said, if it has said so of all of them.
+    #[inline]
+    pub(super) fn deal_as(
+        &mut self,
+        borrowed: &mut BorrowedBurst,
+        dealt: &Dealt,
+        from: &PortShared,
+    ) -> bool {
+        let index = self.index;
+        let dropped = &mut |why, n| count_lost(from, index, why, n);
+        if self.queues.deal_as(borrowed, dealt, dropped) {
+            return true;
+        }
+        // There may be room behind what was dealt before.
+        let again = self.queues.is_dealt(borrowed.len(), dealt);
+        if again {
+            self.hand_over_batches();
+        }
+        again && self.queues.deal_as(borrowed, dealt, dropped)
     }
 
     /// Deals frames to batches as far as their outcomes allow. Returns how many were dealt or dropped: nearly always all.

@@ -17,15 +17,15 @@ mod tests;
 mod token;
 mod view;
 
-pub use self::batch::{BATCH_MAX, Batch, PLACES, SINK};
+pub use self::batch::{BATCH_MAX, Batch, PLACES};
 pub use self::token::Sizes;
 
-use self::token::{Room, csum, frames, read_extent, release_all};
-use self::view::Summary;
+use self::token::{csum, frames, read_extent, release_all};
 use super::buffer::BufferOwner;
 use crate::burst::{BURST_MAX, Burst};
 use crate::offload::Csum;
-use abi::{Outcome, Packet};
+use abi::deal::Places;
+use abi::{Outcome, Packet, Ways};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
@@ -41,11 +41,8 @@ pub struct BorrowedBurst {
     packets: Vec<Packet<'static>>,
     in_port: u32,
     sizes: Sizes,
-    room: Room,
     /// A bit for each of the first 64: the device vouches for the transport checksum.
     valid: u64,
-    /// Some of the last burst were dropped.
-    drops: bool,
 }
 
 // SAFETY: each token is the only way to its buffer, which may be used and released on any thread; packets are read
@@ -95,7 +92,6 @@ impl BorrowedBurst {
         if self.packets.len() < BURST_MAX {
             self.make_room();
         }
-        self.room = Room::default();
         let at = self.tokens.len();
         self.valid |= u64::from(valid).unbounded_shl(at as u32);
         // SAFETY: a token of its owner's.
@@ -134,9 +130,8 @@ impl BorrowedBurst {
         }
         // SAFETY: nobody is shown these packets unless all of them are plain.
         let seen = unsafe { view::show(&tokens[..n], &mut self.packets[..n], in_port) };
-        if let Some(Summary { sizes, room }) = seen {
-            (self.owner, self.valid) = (Some(owner), 0);
-            (self.sizes, self.room) = (sizes, room);
+        if let Some(sizes) = seen {
+            (self.owner, self.valid, self.sizes) = (Some(owner), 0, sizes);
             // SAFETY: so many were written.
             unsafe { self.tokens.set_len(n) };
         }
@@ -149,6 +144,24 @@ impl BorrowedBurst {
         let n = self.tokens.len();
         // Whatever `f` is, it may put no packet here that does not live for ever, as it knows nothing of `'a`.
         f(&mut self.packets[..n])
+    }
+
+    /// As [`show`](Self::show), and says where the frames may be dealt to, by port: code that runs the packets deals them.
+    #[inline(always)]
+    pub fn show_to<R>(
+        &mut self,
+        places: &Places,
+        f: impl for<'a> FnOnce(&mut [Packet<'a>], Ways<'_>) -> R,
+    ) -> R {
+        let n = self.tokens.len();
+        let packets = &mut self.packets[..n];
+        let ways = match self.valid {
+            // SAFETY: tokens of their owner's, each with a buffer that nobody else has, and the packets are their frames as they came in.
+            0 => unsafe { Ways::lent(places, &self.tokens, packets) },
+            // What the device says of a frame goes with it.
+            _ => Ways::none(),
+        };
+        f(packets, ways)
     }
 
     /// What has become of each.

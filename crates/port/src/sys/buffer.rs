@@ -8,6 +8,8 @@
 //! Invariant: a buffer is the only way to its bytes for as long as it lives.
 #![allow(unsafe_code)]
 
+pub use abi::Mbuf;
+
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
@@ -20,65 +22,6 @@ pub struct BufferOwner {
     release: unsafe fn(NonNull<()>),
     /// The same of several, if that is less than to do so one by one.
     release_all: Option<unsafe fn(&[NonNull<()>])>,
-}
-
-/// What the tokens of [some owners](BufferOwner::of_mbufs) point to: what there is to say of a frame, as DPDK lays an mbuf
-/// out. So it is constants of the code that say where things stand, and nothing that is read for each frame.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Mbuf {
-    /// The buffer's address.
-    pub buffer: *mut u8,
-    /// The owner's own, as are all that are named so.
-    pub own1: u64,
-    /// Where in the buffer the frame begins.
-    pub start: u16,
-    /// Users of the buffer; the owner's to look at, as are the next two.
-    pub references: u16,
-    /// Buffers that the frame lies in.
-    pub segments: u16,
-    /// See [`own1`](Self::own1).
-    pub own2: u16,
-    /// What the device says of the frame, in the owner's words.
-    pub flags: u64,
-    /// See [`own1`](Self::own1).
-    pub own3: u32,
-    /// The frame's bytes.
-    pub len: u32,
-    /// Those of them that are in this buffer: all.
-    pub len_here: u16,
-    /// See [`own1`](Self::own1).
-    pub own4: [u16; 6],
-    /// The buffer's bytes.
-    pub buffer_len: u16,
-}
-
-const _: () = {
-    use std::mem::offset_of;
-    // As `struct mr_mbuf` has them, of which the C compiler asserts that an mbuf does.
-    assert!(offset_of!(Mbuf, start) == 16 && offset_of!(Mbuf, flags) == 24);
-    assert!(offset_of!(Mbuf, len) == 36 && offset_of!(Mbuf, len_here) == 40);
-    assert!(offset_of!(Mbuf, buffer_len) == 54 && size_of::<*mut u8>() == 8);
-};
-
-impl Default for Mbuf {
-    /// Of an empty buffer.
-    fn default() -> Mbuf {
-        Mbuf {
-            buffer: std::ptr::dangling_mut(),
-            own1: 0,
-            start: 0,
-            references: 1,
-            segments: 1,
-            own2: 0,
-            flags: 0,
-            own3: 0,
-            len: 0,
-            len_here: 0,
-            own4: [0; 6],
-            buffer_len: 0,
-        }
-    }
 }
 
 impl BufferOwner {

@@ -11,9 +11,6 @@ use std::ptr::NonNull;
 pub const BATCH_MAX: usize = 2 * BURST_MAX;
 /// How many batches there are to [deal](BorrowedBurst::deal) into, so that any place of eight bits is one.
 pub const PLACES: usize = 256;
-/// The place of a batch that no port has, and in which nothing stays. With room for a burst, it makes frames that are
-/// dropped among others cheap.
-pub const SINK: u8 = 254;
 
 /// Frames in buffers of a driver's own that are to leave by one queue, in order. Their tokens say where they lie now.
 /// Nothing is owed of them. Those that are left when it ends go back to their owner.
@@ -61,14 +58,6 @@ impl Batch {
                 self.tokens.set_len(at + 1);
             }
         }
-    }
-
-    /// Forgets what was dealt here as well as elsewhere.
-    #[inline(always)]
-    pub(super) fn empty(&mut self) {
-        // SAFETY: none is fewer than there are.
-        unsafe { self.tokens.set_len(0) };
-        self.sizes = Sizes::NONE;
     }
 
     /// How many there are.

@@ -1,10 +1,12 @@
 //! Bursts and batches of borrowed frames, dealt each way.
 #![allow(unsafe_code)]
 
+use super::token::shift;
 use super::*;
 use crate::frame::Frame;
 use crate::sys::buffer::Mbuf;
-use abi::status;
+use abi::deal::{NOWHERE, SINK};
+use abi::{Dealt, status};
 use std::cell::Cell;
 
 thread_local! {
@@ -195,8 +197,8 @@ fn frames_are_seen_dealt_redeemed_and_released_once() {
     assert_eq!(burst.frames()[0].offload.csum, Csum::Valid);
 }
 
-/// Whichever way a burst is dealt (all alike, drops among others, one by one), each frame is where, and as long as, it
-/// would be alone.
+/// Whichever way a burst is dealt (by code or by its packets, all alike, drops among others, one by one), each frame is where,
+/// and as long as, it would be alone.
 #[test]
 fn bursts_are_dealt_as_their_frames_would_be_alone() {
     const LEAST: u16 = 60;
@@ -207,11 +209,7 @@ fn bursts_are_dealt_as_their_frames_would_be_alone() {
         let (n, alike, drops) = (1 + any(64) as usize, any(2) == 0, any(3) == 0);
         // All there is room for, to one port, but beginning elsewhere each.
         let (n, ports) = if any(5) == 0 { (64, 1) } else { (n, 2) };
-        if any(4) != 0 {
-            batches[usize::from(SINK)] = Batch::new();
-        } else {
-            batches[usize::from(SINK)] = Batch::none();
-        }
+        let (coded, odd) = (any(3) != 0, any(3) == 0);
         let pick = |any: &mut dyn FnMut(u64) -> u64| {
             let by = [0, 0, 4, -4, 12, -130, 70][any(7) as usize];
             (any(ports) as u16, by, [60, 64, 100, 58, 61][any(5) as usize], 100 + any(60) as u16)
@@ -260,13 +258,34 @@ fn bursts_are_dealt_as_their_frames_would_be_alone() {
             }
         });
         let (mut heard, before) = (0, RELEASED.get());
-        let dealt = borrowed.deal((&mut batches, 2), LEAST, |port| port as u8, &mut |reason, n| {
+        let dropped = &mut |reason, n| {
             assert_eq!(reason, 5);
             heard += n as usize;
-        });
+        };
+        let mut dealt = Dealt::NONE;
+        for (at, ((place, by, ..), gone)) in frames.iter().zip(&gone).enumerate() {
+            // As code does: it deals each, or leaves some.
+            if !coded || odd && any(8) == 0 {
+                continue;
+            }
+            dealt.places[at] = if *gone { SINK } else { *place as u8 };
+            if !gone && *by != 0 {
+                // SAFETY: a token of these tests, whose buffer the burst alone has.
+                unsafe { shift(tokens[at], *by, LEAST) };
+                dealt.moved = 1;
+            }
+        }
+        let all = (0..n).all(|at| dealt.places[at] != NOWHERE);
+        assert_eq!(borrowed.deal_as((&mut batches, 2), &dealt, dropped), all);
+        let mut dealt_n = n;
+        if !all {
+            borrowed.forget_dealt(&dealt);
+            dealt_n = borrowed.deal((&mut batches, 2), LEAST, |port| port as u8, dropped);
+        }
+        let dealt = dealt_n;
         let lost = gone.iter().filter(|gone| **gone).count();
         assert_eq!((dealt, heard, RELEASED.get() - before), (n, lost, lost));
-        assert!(batches[usize::from(SINK)].is_empty() && borrowed.is_empty());
+        assert!(borrowed.is_empty());
         for (batch, expected) in batches.iter_mut().zip(&expected) {
             let told = told(&batch.tokens);
             assert_eq!(&told, expected, "alike: {alike}, drops: {drops}");

@@ -8,13 +8,6 @@ use crate::sys::buffer::{Buffer, BufferOwner, Mbuf};
 use abi::Packet;
 use std::ptr::NonNull;
 
-/// So many bytes each frame has around it in its buffer, at least.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Room {
-    pub(super) front: u16,
-    pub(super) behind: u16,
-}
-
 /// How long frames are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
@@ -44,6 +37,27 @@ impl Sizes {
     }
 }
 
+/// Has the processor fetch what lies there.
+#[inline(always)]
+pub(super) fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing and never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        // SAFETY: a prefetch reads nothing and never faults.
+        unsafe {
+            std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) at,
+                options(readonly, nostack, preserves_flags));
+        }
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = at;
+}
+
 /// Where a token's frame lies.
 #[derive(Clone, Copy)]
 pub(super) struct Extent {
@@ -62,6 +76,8 @@ impl Extent {
     pub(super) unsafe fn show(&self, packet: &mut Packet<'static>, in_port: u32) {
         let start = self.start.into();
         let data = self.buffer.wrapping_add(start);
+        // Code reads it when the whole burst is shown, and then cannot go on without.
+        prefetch(data);
         // SAFETY: the caller's promise.
         unsafe { packet.show(data, self.start.into(), self.len, in_port) };
     }
@@ -107,7 +123,7 @@ pub(super) unsafe fn write_extent(token: NonNull<()>, start: u16, len: u16) {
 /// # Safety
 /// The token points to a [`Mbuf`], and to a buffer with a frame in it, which nobody else reads or
 /// writes now.
-unsafe fn shift(token: NonNull<()>, by: i32, least: u16) -> u16 {
+pub(super) unsafe fn shift(token: NonNull<()>, by: i32, least: u16) -> u16 {
     // SAFETY: the caller's promise.
     let extent = unsafe { read_extent(token) };
     // Within the buffer, which has less than 64 KiB.

@@ -7,20 +7,13 @@
 //! Costs: 16 instructions a frame, 30 field by field.
 //! Checked by: the test below, which compares both; `tests/borrowing.rs` of `datapath`.
 
-use super::token::{Room, Sizes, read_extent};
+use super::token::{Sizes, read_extent};
 use crate::sys::buffer::Mbuf;
 use abi::Packet;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// What there is to know of a burst that has nothing odd.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Summary {
-    pub(super) sizes: Sizes,
-    pub(super) room: Room,
-}
-
-/// Shows the frames of these tokens as the first of the packets. None if one is not plain: it has other users, lies in several
+/// Shows the frames of these tokens as the first of the packets, and says how long they are. None if one is not plain: it has other users, lies in several
 /// buffers, the device has said something of it, or it does not lie within its buffer; nobody is to look at the packets then.
 ///
 /// # Safety
@@ -31,7 +24,7 @@ pub(super) unsafe fn show(
     tokens: &[MaybeUninit<NonNull<()>>],
     packets: &mut [Packet<'static>],
     in_port: u32,
-) -> Option<Summary> {
+) -> Option<Sizes> {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vbmi") {
         // SAFETY: the caller's promise; the processor has the instructions that the function is compiled for.
@@ -51,10 +44,10 @@ unsafe fn plain(
     tokens: &[MaybeUninit<NonNull<()>>],
     packets: &mut [Packet<'static>],
     in_port: u32,
-) -> Option<Summary> {
+) -> Option<Sizes> {
     // Whether all is well is found out without a branch for each, and how long they are in numbers of the machine's own
     // size.
-    let (mut odd, mut bytes, mut least, mut most, mut headroom) = (0, 0, u32::MAX, 0, u16::MAX);
+    let (mut odd, mut bytes, mut least, mut most) = (0, 0, u32::MAX, 0);
     let (mut end_max, mut room_min) = (0, u16::MAX);
     for (token, packet) in tokens.iter().zip(packets) {
         // SAFETY: it was written.
@@ -66,13 +59,12 @@ unsafe fn plain(
         odd |= native.flags | u64::from(alone ^ 0x1_0001);
         bytes = extent.len.wrapping_add(bytes);
         (least, most) = (least.min(extent.len), most.max(extent.len));
-        headroom = headroom.min(extent.start);
         end_max = end_max.max(extent.len.wrapping_add(extent.start.into()));
         room_min = room_min.min(extent.buffer_len);
         // SAFETY: the caller's promise.
         unsafe { extent.show(packet, in_port) };
     }
-    judge(odd == 0, (bytes, least, most), headroom, (end_max, room_min.into()))
+    judge(odd == 0, (bytes, least, most), (end_max, room_min.into()))
 }
 
 /// What follows from all frames. Buffers of one burst are of one pool, and so as long as one another: a frame that ends behind the
@@ -81,16 +73,12 @@ unsafe fn plain(
 fn judge(
     plain: bool,
     (bytes, least, most): (u32, u32, u32),
-    headroom: u16,
     (end_max, room_min): (u32, u32),
-) -> Option<Summary> {
+) -> Option<Sizes> {
     // Longer ones would not fit any buffer, and their ends may have wrapped.
-    if !plain || most > u16::MAX.into() || end_max > room_min {
-        return None;
-    }
+    let within = most <= u16::MAX.into() && end_max <= room_min;
     let least = least.min(u16::MAX.into()) as u16;
-    let room = Room { front: headroom, behind: (room_min - end_max) as u16 };
-    Some(Summary { sizes: Sizes { bytes, least, most: most as u16 }, room })
+    (plain && within).then_some(Sizes { bytes, least, most: most as u16 })
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -178,7 +166,7 @@ mod x86 {
         tokens: &[MaybeUninit<NonNull<()>>],
         packets: &mut [Packet<'static>],
         in_port: u32,
-    ) -> Option<Summary> {
+    ) -> Option<Sizes> {
         let (fields, starts) = (vector(&FIELDS.0), vector(&STARTS.0));
         let (mask, value) = (vector(&PLAIN.0), vector(&PLAIN.1));
         let mut same = [0u8; 64];
@@ -215,9 +203,7 @@ mod x86 {
         const { assert!(abi::status::PENDING == 0) };
         let len = PACKET_LEN as usize / 4;
         let lens = (sum[len], least[len], most[len]);
-        let headroom = least[PACKET_HEADROOM as usize / 4].min(u16::MAX.into()) as u16;
-        let room = least[ROOM / 4].min(u16::MAX.into());
-        judge(plain, lens, headroom, (most[END / 4], room))
+        judge(plain, lens, (most[END / 4], least[ROOM / 4].min(u16::MAX.into())))
     }
 }
 
@@ -282,18 +268,13 @@ mod tests {
                 (seen, views.collect::<Vec<_>>())
             });
             met[usize::from(both[0].0.is_some())] += 1;
-            if let Some(Summary { sizes, room }) = both[0].0 {
+            if let Some(sizes) = both[0].0 {
                 let lens = || natives.iter().map(|one| one.len);
                 assert_eq!(sizes.bytes, lens().sum::<u32>());
                 let least = lens().min().map_or(u16::MAX, |least| least as u16);
                 assert_eq!((sizes.least, sizes.most.into()), (least, lens().max().unwrap_or(0)));
-                assert_eq!(
-                    room.front,
-                    natives.iter().map(|one| one.start).min().unwrap_or(u16::MAX)
-                );
                 for one in &natives {
-                    let end = u32::from(one.start) + one.len;
-                    assert!(end + u32::from(room.behind) <= one.buffer_len.into());
+                    assert!(u32::from(one.start) + one.len <= one.buffer_len.into());
                 }
                 for (one, (bytes, room, port, ..)) in natives.iter().zip(&both[0].1) {
                     let at = one.buffer.wrapping_add(one.start.into());
