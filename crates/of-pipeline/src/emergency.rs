@@ -75,7 +75,7 @@ impl Emergency {
         lower_instructions(&env.layout, &env.elements(), 0, Context::Entry, instructions)?;
         if changes {
             for flow in self.flows.iter_mut().filter(|flow| is_meant(flow)) {
-                flow.instructions.clone_from(instructions);
+                flow.instructions = instructions.clone().into();
                 flow.cookie = request.cookie;
             }
             return Ok(());
@@ -125,7 +125,7 @@ impl Emergency {
             // Those that overlap have been told apart when they came.
             flags: flow.flags - FlowModFlags::CHECK_OVERLAP,
             uncounted: flow.uncounted,
-            ..FlowMod::add(flow.matching.clone(), flow.instructions.clone())
+            ..FlowMod::add(flow.matching.clone(), flow.instructions.to_owned())
         };
         let entries = self.flows.iter().map(add);
         Some(std::iter::once(all).chain(entries).map(Message::FlowMod).collect())

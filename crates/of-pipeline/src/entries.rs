@@ -130,7 +130,7 @@ impl Stores {
             let (from, _) = conjunctive::place(layout, key.table, &flow.matching, was);
             tx.push(Update::Delete(from, EntryId(key.id)));
             let make = &mut Making { tx, flows, about: key.id };
-            let instructions = instructions.clone();
+            let instructions = instructions.clone().into();
             let then = Flow { instructions, matching: flow.matching.clone(), ..*flow };
             conjunctions.remove(make, key.table, flow)?;
             conjunctions.add(make, key.table, &then)?;

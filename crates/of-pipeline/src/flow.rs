@@ -1,5 +1,6 @@
 //! Flow entries as their controllers wrote them, and which of them a request is about.
 
+use crate::alike::SharedInstructions;
 use ir::ActionId;
 use openflow::{
     Action, Age, FinTimeout, FlowMod, FlowModFlags, FlowStats, GroupId, Instruction, Instructions,
@@ -48,7 +49,7 @@ pub struct Flow {
     /// What it matches.
     pub matching: Match,
     /// What it does.
-    pub instructions: Instructions,
+    pub instructions: SharedInstructions,
 }
 
 impl Flow {
@@ -67,28 +68,15 @@ impl Flow {
             action: ActionId(0),
             uncounted: request.uncounted,
             matching: request.matching,
-            instructions: request.instructions,
+            instructions: tight(request.instructions).into(),
         };
-        flow.shrink_to_fit();
+        flow.matching.shrink_to_fit();
         flow
     }
 
     /// How long it has been there, in this process and the one before.
     pub fn age_ns(&self, now_ns: u64) -> u64 {
         now_ns.saturating_sub(self.created_ns).saturating_add(self.before_ns)
-    }
-
-    /// Gives back the room that building it left.
-    pub(crate) fn shrink_to_fit(&mut self) {
-        self.matching.shrink_to_fit();
-        self.instructions.shrink_to_fit();
-        for instruction in &mut self.instructions {
-            if let Instruction::ApplyActions(actions) | Instruction::WriteActions(actions) =
-                instruction
-            {
-                actions.shrink_to_fit();
-            }
-        }
     }
 
     /// As statistics show it, without its age and counters.
@@ -106,7 +94,7 @@ impl Flow {
             byte_count: 0,
             uncounted: self.uncounted,
             matching: self.matching.clone(),
-            instructions: self.instructions.clone(),
+            instructions: self.instructions.to_owned(),
         }
     }
 
@@ -114,6 +102,18 @@ impl Flow {
     pub fn is_table_miss(&self) -> bool {
         self.priority == 0 && self.matching.is_empty()
     }
+}
+
+/// A list without the room that building it left.
+pub(crate) fn tight(mut instructions: Instructions) -> Instructions {
+    instructions.shrink_to_fit();
+    for instruction in &mut instructions {
+        if let Instruction::ApplyActions(actions) | Instruction::WriteActions(actions) = instruction
+        {
+            actions.shrink_to_fit();
+        }
+    }
+    instructions
 }
 
 /// The lists of an entry, those applied and those written alike.

@@ -15,7 +15,7 @@
 //! Checked by: tables of cases, and random requests against a plain list that follows the text of
 //! the specification.
 
-use crate::flow::{Filter, Flow, FlowKey};
+use crate::flow::{Filter, Flow, FlowKey, tight};
 use crate::refusal::Refusal;
 use crate::sizes::{flow_bytes, instructions_bytes};
 use crate::stage::Batch;
@@ -230,17 +230,18 @@ impl Transaction<'_> {
         for (key, own, action) in changed {
             //= openflow-1.3.5 §6.4: instructions change; cookie, timeouts, flags, counters and
             //= durations stay, unless RESET_COUNTS is set.
-            let mut before = Default::default();
+            let mut before = None;
             self.stores.flows.change(key, |flow| {
                 let instructions = own.unwrap_or_else(|| request.instructions.clone());
-                before = std::mem::replace(&mut flow.instructions, instructions);
+                let new = tight(instructions).into();
+                before = Some(std::mem::replace(&mut flow.instructions, new));
                 flow.action = action;
                 //= openflow-1.0.2 §5.3.3: a modify sets the cookie.
                 if let Some(cookie) = new_cookie {
                     flow.cookie = cookie;
                 }
             });
-            self.tell_change(key, Some(before));
+            self.tell_change(key, before);
             if request.flags.contains(FlowModFlags::RESET_COUNTS) {
                 self.reset_counter(key.id);
             }

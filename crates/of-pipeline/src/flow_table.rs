@@ -7,10 +7,11 @@
 //!
 //! Invariants: priority and match are unique in a table; the strict index holds exactly the entries that are there.
 //! Cost: strict lookup, one hash of the match; a filter, one look at every entry of its tables;
-//! memory per entry about 150 bytes, 48 for each field, and its action list.
+//! memory per entry about 150 bytes, 48 for each field, and its action list unless others have the same.
 //! Checked by: a model test against a plain list (`flow_mod`'s tests).
 
 use crate::admission::Admission;
+use crate::alike::Alike;
 pub use crate::flow::{Filter, Flow, FlowKey};
 use crate::observer::Observer;
 use crate::observers::Observers;
@@ -83,6 +84,7 @@ pub struct FlowTables {
     /// What changed since a bundle began, to be undone if nothing comes of it.
     journal: Option<Vec<Undo>>,
     observers: Observers,
+    alike: Alike,
 }
 
 /// How one change is undone.
@@ -110,6 +112,7 @@ impl FlowTables {
             total: (0, 0),
             journal: None,
             observers: Observers::default(),
+            alike: Alike::default(),
         }
     }
 
@@ -308,7 +311,8 @@ impl FlowTables {
     }
 
     /// Adds an entry whose id, and whose priority and match, are not there yet.
-    pub(crate) fn insert(&mut self, key: FlowKey, flow: Flow) {
+    pub(crate) fn insert(&mut self, key: FlowKey, mut flow: Flow) {
+        self.alike.share(&self.hasher, &mut flow.instructions);
         if let Some(journal) = &mut self.journal {
             journal.push(Undo::Insert(key));
         }
@@ -358,6 +362,7 @@ impl FlowTables {
         let before = flow_bytes(&flow);
         self.observers.went(key, &flow);
         change(&mut flow);
+        self.alike.share(&self.hasher, &mut flow.instructions);
         self.observers.came(key, &flow);
         self.total.1 = self.total.1 - before + flow_bytes(&flow);
         if let Some(t) = self.tables.get_mut(usize::from(key.table)) {
@@ -396,7 +401,7 @@ mod tests {
                 action: ActionId(0),
                 uncounted: Uncounted::default(),
                 matching: Match::new().with(FieldId::EthDst, id.into()),
-                instructions: Instructions::new(),
+                instructions: Instructions::new().into(),
             };
             tables.insert(FlowKey { table: 0, id }, flow);
             for _ in 0..3 {

@@ -53,7 +53,7 @@ impl Agent {
         let admission = self.stage.admission().clone();
         let mut same = false;
         if let Some(flow) = known.and_then(|key| self.stores.flows.get(key)) {
-            same = flow.instructions == request.instructions && flow.cookie == request.cookie;
+            same = *flow.instructions == request.instructions && flow.cookie == request.cookie;
             let timed = flow.idle_timeout != 0 || flow.hard_timeout != 0;
             let old = self.env.switch.now_ns().saturating_sub(flow.created_ns) >= REFRESH_NS;
             if same && !(timed && old) {

@@ -41,6 +41,7 @@
 
 mod admission;
 pub mod agent;
+mod alike;
 #[cfg(any(test, feature = "fuzz"))]
 mod bed;
 pub mod bundle;
@@ -102,6 +103,7 @@ pub mod vlans;
 mod waiting;
 
 pub use agent::{Agent, AgentError};
+pub use alike::SharedInstructions;
 pub use bundle::BundleFault;
 pub use config::AgentConfig;
 pub use event::Event;

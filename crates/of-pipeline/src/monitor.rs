@@ -88,6 +88,6 @@ pub(crate) fn full(kind: FlowUpdateKind, key: FlowKey, flow: &Flow) -> FullUpdat
         priority: flow.priority,
         cookie: flow.cookie,
         matching: flow.matching.clone(),
-        instructions: flow.instructions.clone(),
+        instructions: flow.instructions.to_owned(),
     }
 }

@@ -171,7 +171,7 @@ impl Stores {
                 idle_timeout: 0,
                 hard_timeout: 0,
                 matching,
-                instructions,
+                instructions: instructions.into(),
                 ..*flow
             };
             all.push(Placing { table: to.table, old, flow, call });

@@ -8,6 +8,7 @@
 //! the switch takes all updates at the end ([`Transaction::end`]). If one is refused, the stores' journals undo what
 //! was done to them, and nothing was done to the switch.
 
+use crate::alike::SharedInstructions;
 use crate::emergency::Emergency;
 use crate::env::Env;
 use crate::flow::FlowKey;
@@ -17,9 +18,7 @@ use crate::outbox::Outbox;
 use crate::refusal::Refusal;
 use crate::stage::Stage;
 use crate::stores::Stores;
-use openflow::{
-    FlowMod, FlowModFlags, GroupMod, Instructions, Message, MeterMod, PacketOut, PortMod,
-};
+use openflow::{FlowMod, FlowModFlags, GroupMod, Message, MeterMod, PacketOut, PortMod};
 
 /// A request under way, or those of a bundle.
 pub(crate) struct Transaction<'a> {
@@ -137,11 +136,12 @@ impl Transaction<'_> {
     }
 
     /// Tells that an entry came, or was changed and did this before.
-    pub(crate) fn tell_change(&mut self, key: FlowKey, before: Option<Instructions>) {
+    pub(crate) fn tell_change(&mut self, key: FlowKey, before: Option<SharedInstructions>) {
         if !self.outbox.watched {
             return;
         }
         if let Some(flow) = self.stores.flows.get(key) {
+            let before = before.map(|before| before.to_owned());
             self.outbox.changed(self.by, key, flow, before);
         }
     }

@@ -220,7 +220,7 @@ pub(crate) fn flow_mod(table: u8, flow: &Flow) -> FlowMod {
         priority: flow.priority,
         flags: flow.flags & keeps,
         importance: flow.importance,
-        ..FlowMod::add(flow.matching.clone(), flow.instructions.clone())
+        ..FlowMod::add(flow.matching.clone(), flow.instructions.to_owned())
     }
 }
 

@@ -78,7 +78,7 @@ fn of_entries(bridge: &Bridge) -> Option<Answer> {
     let all = (0..flows.tables()).flat_map(|table| flows.iter(table as u8));
     for (key, flow) in all.take(LOOK_MAX) {
         let mut ways = BTreeSet::new();
-        for instruction in &flow.instructions {
+        for instruction in flow.instructions.iter() {
             match instruction {
                 Instruction::GotoTable(table) => drop(ways.insert((table.0, "goto_table"))),
                 Instruction::ApplyActions(actions) | Instruction::WriteActions(actions) => {
