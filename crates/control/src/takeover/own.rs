@@ -15,7 +15,6 @@ use crate::persist::p4;
 use crate::ports::{LetGo, let_go, take_back};
 use crate::protocol::Reply;
 use crate::sync::lock;
-use datapath::ports::PortCounters;
 use datapath::services::Connections;
 use of_pipeline::Agent;
 use openflow::codec;
@@ -226,7 +225,7 @@ struct Own<'a> {
     /// Packets have stopped, and these ports of each bridge are closed.
     gone: Option<Vec<Vec<LetGo>>>,
     /// What ports of each bridge had counted before they were closed.
-    counted: Vec<Vec<(String, PortCounters)>>,
+    counted: Vec<Vec<counted::Counted>>,
 }
 
 impl Own<'_> {
