@@ -164,6 +164,11 @@ impl P4Entries {
                     .extend(self.replaced.get_key_value(line).map(|(a, b)| (a.clone(), b.clone())));
                 continue;
             }
+            match &placed.unsaid {
+                Some(_) if missing => continue,
+                Some(why) => return Err(format!("entry {line:?}: {why}")),
+                None => {}
+            }
             match &placed.there {
                 Some(_) if missing => continue,
                 // Another line of the configuration is no one else's.
@@ -183,7 +188,7 @@ impl P4Entries {
         // Entries go first, as those that come may need their room; the rest last, as it may be in use.
         let (mut first, mut last) = (Vec::new(), Vec::new());
         for (line, placed) in gone.iter().rev() {
-            // Somebody may have taken it away.
+            // Somebody may have taken it away, or made another of it that no line can say: that stays.
             if come.contains_key(&placed.key) || placed.there.is_none() {
                 continue;
             }
@@ -436,6 +441,31 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
             "{refused}"
         );
         assert_eq!(program.has(), with_ours);
+        own.set(&program, &[], false).unwrap();
+        assert_eq!(program.has(), before);
+    }
+
+    /// What P4Runtime has made of a session stays, at a start and when the line goes, and is in the way of another line.
+    #[test]
+    fn what_no_line_can_say_stays() {
+        let (program, mut own) = (Alone::new(), P4Entries::default());
+        let replica = |port| ::p4::control::multicast::Replica {
+            port,
+            instance: 0,
+            numbered: false,
+            backups: Vec::new(),
+        };
+        let of = ::p4::control::multicast::Session {
+            replicas: vec![replica(1), replica(2)],
+            cut: Default::default(),
+        };
+        program.0.borrow_mut().session_insert(5, of).unwrap();
+        let before = program.has();
+        let refused = own.set(&program, &lines(&["mirroring_add 5 3"]), false).unwrap_err();
+        assert!(refused.contains("was made by P4Runtime"), "{refused}");
+        own.set(&program, &lines(&["mirroring_add 5 3"]), true).unwrap();
+        own.set(&program, &lines(&["mirroring_add 5 3", "mirroring_add 6 3"]), false).unwrap();
+        assert_eq!(program.has().len(), before.len() + 1);
         own.set(&program, &[], false).unwrap();
         assert_eq!(program.has(), before);
     }

@@ -36,8 +36,10 @@ pub enum Place {
 pub struct Placed {
     /// Lines with the same are of one thing.
     pub key: String,
-    /// A line that makes what is there again; none if nothing is.
+    /// A line that makes what is there again; none if nothing is, or no line can.
     pub there: Option<String>,
+    /// Why no line can make again what is there.
+    pub unsaid: Option<String>,
     of: Of,
 }
 
@@ -112,7 +114,7 @@ fn fixed(word: &str) -> Option<&'static str> {
 /// Places a line.
 ///
 /// # Errors
-/// If it is no line that the program can read, or no line can make again what is there.
+/// If it is no line that the program can read.
 pub fn place(control: &Control, plane: &mut dyn Plane, line: &str) -> Result<Place, String> {
     let text = line.split('#').next().unwrap_or("");
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -160,18 +162,15 @@ fn entry(control: &Control, words: &[&str]) -> Result<Placed, String> {
     let has = params.is_none_or(|n| args.len() > n);
     let priority = entry_priority(t, &mut args, has)?;
     let matches = Control::matches(t, &keys)?;
-    let there = control.pipeline.entries(t.id).find_strict(priority, &matches);
-    if let Some(entry) = there
-        && control.refers(t.id, Some(entry.id)).is_some()
-    {
-        return Err(format!(
-            "the entry of the table `{}` that is there is of an action profile",
-            t.name
-        ));
-    }
+    let found = control.pipeline.entries(t.id).find_strict(priority, &matches);
+    let refers = found.is_some_and(|entry| control.refers(t.id, Some(entry.id)).is_some());
+    let there = found.filter(|_| !refers);
     Ok(Placed {
         key: format!("{} {matches:?} {priority}", t.name),
         there: there.map(|entry| line_of(t, entry, None)),
+        unsaid: refers.then(|| {
+            format!("the entry of the table `{}` that is there is of an action profile", t.name)
+        }),
         of: Of::Entry {
             table: t.name.clone(),
             action: action.to_owned(),
@@ -183,38 +182,40 @@ fn entry(control: &Control, words: &[&str]) -> Result<Placed, String> {
 
 fn default(control: &Control, words: &[&str]) -> Result<Placed, String> {
     let t = control.table(words[0])?;
-    if control.refers(t.id, None).is_some() {
-        return Err(format!("the default of the table `{}` is of an action profile", t.name));
-    }
+    let refers = control.refers(t.id, None).is_some();
     let own = &control.pipeline.program().tables[t.id.index()].default;
-    let differs = control.pipeline.entries(t.id).default() != own;
+    let differs = !refers && control.pipeline.entries(t.id).default() != own;
     let is = control.default_of(t.id);
     Ok(Placed {
         key: format!("default {}", t.name),
         there: differs.then(|| format!("table_set_default {} {}", t.name, call(t, &is))),
+        unsaid: refers
+            .then(|| format!("the default of the table `{}` is of an action profile", t.name)),
         of: Of::Put { removes: Some(format!("table_reset_default {}", t.name)) },
     })
 }
 
 fn session(control: &Control, words: &[&str]) -> Result<Placed, String> {
     let number = int(words[0], "the session")?;
-    let there = match control.session_of(number) {
-        None => None,
-        Some((_, Some(group))) => Some(format!("mirroring_add_mc {number} {group}")),
+    let (mut there, mut unsaid) = (None, None);
+    match control.session_of(number) {
+        None => {}
+        Some((_, Some(group))) => there = Some(format!("mirroring_add_mc {number} {group}")),
         Some((of, None)) => match &of.replicas[..] {
             [one] if of.cut == Cut::default() && one.instance == 0 && one.backups.is_empty() => {
-                Some(format!("mirroring_add {number} {}", one.port))
+                there = Some(format!("mirroring_add {number} {}", one.port));
             }
             _ => {
-                return Err(format!(
+                unsaid = Some(format!(
                     "the clone session {number} that is there was made by P4Runtime, and no line can make it again"
                 ));
             }
         },
-    };
+    }
     Ok(Placed {
         key: format!("session {number}"),
         there,
+        unsaid,
         of: Of::Put { removes: Some(format!("mirroring_delete {number}")) },
     })
 }
@@ -222,21 +223,23 @@ fn session(control: &Control, words: &[&str]) -> Result<Placed, String> {
 fn group(control: &Control, words: &[&str]) -> Result<Placed, String> {
     let number = int(words[0], "the group")?;
     let found = control.multicast_groups().find(|(group, _)| *group == number);
-    let there = match found {
-        None => None,
+    let (mut there, mut unsaid) = (None, None);
+    match found {
+        None => {}
         Some((_, copies)) if copies.replicas.iter().all(|r| r.backups.is_empty()) => {
             let copies = copies.replicas.iter().map(|r| (r.instance, r.port));
-            Some(multicast::line(number, copies))
+            there = Some(multicast::line(number, copies));
         }
         Some(_) => {
-            return Err(format!(
+            unsaid = Some(format!(
                 "the multicast group {number} that is there has backups, and no line can make it again"
             ));
         }
-    };
+    }
     Ok(Placed {
         key: format!("group {number}"),
         there,
+        unsaid,
         of: Of::Put { removes: Some(format!("mc_mgrp_destroy {number}")) },
     })
 }
@@ -267,6 +270,7 @@ fn meter(control: &Control, words: &[&str]) -> Result<Option<Placed>, String> {
     Ok(Some(Placed {
         key: format!("meter {name} {index}"),
         there,
+        unsaid: None,
         of: Of::Put { removes: Some(format!("meter_reset_rates {name} {index}")) },
     }))
 }
@@ -280,6 +284,7 @@ fn member(control: &Control, words: &[&str]) -> Result<Placed, String> {
     Ok(Placed {
         key: format!("value {name} {text}"),
         there: is_there.then(|| format!("pvs_add {name} {text}")),
+        unsaid: None,
         of: Of::Value { removes: format!("pvs_remove {name} {text}") },
     })
 }
@@ -299,6 +304,7 @@ fn cell(control: &Control, plane: &mut dyn Plane, words: &[&str]) -> Result<Plac
     Ok(Placed {
         key: format!("register {name} {index}"),
         there: (!is.is_zero()).then(|| format!("register_write {name} {index} {}", show(&is))),
+        unsaid: None,
         // Packets may have written it since.
         of: Of::Put { removes: (is == to).then(|| format!("register_write {name} {index} 0")) },
     })
