@@ -6,11 +6,14 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`border`] | the border that views have |
 //! | [`sample`] | what is read, and rates between two readings |
 //! | [`mod@live`] | the full-screen view |
 
+pub mod border;
 pub mod live;
 pub mod sample;
 
+pub use border::bordered;
 pub use live::live;
 pub use sample::{Rates, Sample, line, short};

@@ -3,13 +3,14 @@
 //! What there is no room for gives way in this order: the curve, tables that are looked up least,
 //! notes. Nothing is cut in the middle of a number on 80 columns.
 
+use crate::border::bordered;
 use crate::sample::{Rates, Sample, per_second, short};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Cell, Paragraph, Row, Sparkline, Table};
+use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -117,14 +118,6 @@ fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-fn block(title: impl Into<Line<'static>>) -> Block<'static> {
-    Block::bordered()
-        .border_type(BorderType::Rounded)
-        .border_style(Style::new().fg(Color::DarkGray))
-        .title(title)
-        .title_style(Style::new().fg(Color::Cyan))
-}
-
 /// A header whose first `left` columns are words, the others numbers.
 fn header<const N: usize>(names: [&'static str; N], left: usize) -> Row<'static> {
     let cells = names.into_iter().enumerate().map(|(i, name)| cell(name.to_string(), i < left));
@@ -228,7 +221,7 @@ impl View<'_> {
         head[0] = cell("port".to_string(), false);
         let table = Table::new(rows, widths)
             .header(Row::new(head).style(bold()))
-            .block(block("ports").title(Line::raw("q quits").right_aligned()));
+            .block(bordered("ports").title(Line::raw("q quits").right_aligned()));
         frame.render_widget(table, area);
     }
 
@@ -264,7 +257,7 @@ impl View<'_> {
             Constraint::Length(8),
         ];
         let version = Line::raw(format!("version {}", self.now.version)).right_aligned();
-        let mut border = block("tables").title(version);
+        let mut border = bordered("tables").title(version);
         if hidden > 0 {
             border = border.title_bottom(format!("{hidden} more"));
         }
@@ -283,13 +276,13 @@ impl View<'_> {
         let widths = [Constraint::Min(14), Constraint::Length(7), Constraint::Length(11)];
         let table = Table::new(rows, widths)
             .header(header(["reason", "per s", "in all"], 1))
-            .block(block("drops"));
+            .block(bordered("drops"));
         frame.render_widget(table, area);
     }
 
     fn draw_notes(&self, frame: &mut Frame<'_>, area: Rect) {
         let lines: Vec<Line<'_>> = self.notes.iter().map(|n| Line::raw(n.as_str())).collect();
-        frame.render_widget(Paragraph::new(lines).block(block("hosts")), area);
+        frame.render_widget(Paragraph::new(lines).block(bordered("hosts")), area);
     }
 
     fn draw_curve(&self, frame: &mut Frame<'_>, area: Rect) {
@@ -301,7 +294,7 @@ impl View<'_> {
         let rates: Vec<u64> = lacking.chain(self.history.iter().copied().skip(skipped)).collect();
         let title = format!("out, packets per second; peak {}", short(peak as f64));
         let curve = Sparkline::default()
-            .block(block(title))
+            .block(bordered(title))
             .style(Style::new().fg(Color::Cyan))
             // A little air above the peak.
             .max(peak + peak / 8 + 1)

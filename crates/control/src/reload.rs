@@ -193,6 +193,21 @@ impl Reload {
         Setup { process: self.process.clone(), bridges: self.bridges.setup() }
     }
 
+    /// Settings and lines that only a restart changes.
+    fn restarts(&self, changes: &[Change]) -> Vec<String> {
+        let settings = |change: &Change| match change {
+            Change::Restart(setting) => vec![(*setting).to_owned()],
+            Change::SetEntries { bridge: name, entries } => {
+                let bridge = self.bridges.bridge(name).ok();
+                let fixed = bridge.map(|bridge| bridge.fixed_entries(entries));
+                let line = |(line, why)| format!("entry {line:?} of {name} ({why})");
+                fixed.into_iter().flatten().map(line).collect()
+            }
+            _ => Vec::new(),
+        };
+        changes.iter().flat_map(settings).collect()
+    }
+
     /// What applying a file would do.
     pub(crate) fn plan(&self, file: Option<&Path>) -> Result<Plan, String> {
         let file = self.file(file)?;
@@ -200,7 +215,7 @@ impl Reload {
         let changes = diff(&has, &wanted);
         Ok(Plan {
             file: file.display().to_string(),
-            restart: restarts(&changes),
+            restart: self.restarts(&changes),
             changes: lines(&changes, &has),
             ignored: self.ignored(),
         })
@@ -221,7 +236,7 @@ impl Reload {
         }
         let (has, wanted) = (self.has(), self.wanted(&file)?);
         let changes = diff(&has, &wanted);
-        let restart = restarts(&changes);
+        let restart = self.restarts(&changes);
         if !restart.is_empty() {
             return Err(format!(
                 "nothing was applied: {} change with a restart; `millrace run --take-over` makes one without loss",
@@ -372,15 +387,6 @@ type Version = (u64, u64, SystemTime);
 fn version(file: &Path) -> Option<Version> {
     let meta = std::fs::metadata(file).ok().filter(|meta| meta.is_file())?;
     Some((meta.ino(), meta.len(), meta.modified().ok()?))
-}
-
-/// Settings that only a restart changes.
-fn restarts(changes: &[Change]) -> Vec<String> {
-    let setting = |change: &Change| match change {
-        Change::Restart(setting) => Some((*setting).to_owned()),
-        _ => None,
-    };
-    changes.iter().filter_map(setting).collect()
 }
 
 /// Changes as lines of a diff, without values: these may be keys.

@@ -53,6 +53,11 @@ impl LiveMeter {
         let empty = || MeterStats { input: Default::default(), bands: Vec::new() };
         self.meter.as_ref().map_or_else(empty, |m| m.stats(&reader))
     }
+
+    /// Goes on from what another process's meter has counted; see [`Meter::carry`].
+    pub fn carry(&self, counted: &MeterStats) -> bool {
+        self.meter.as_ref().is_some_and(|m| m.carry(&self.arena, counted))
+    }
 }
 
 impl Drop for LiveMeter {

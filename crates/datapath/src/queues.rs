@@ -119,6 +119,8 @@ struct Queue {
     min: Option<Bucket>,
     max: Option<Bucket>,
     cells: Box<[CachePadded<QueueCell>]>,
+    /// What another process had counted.
+    before: QueueCell,
 }
 
 /// A port's queues, as control side and workers share them.
@@ -130,6 +132,8 @@ pub struct Queues {
     queues: Box<[Queue]>,
     /// When they were configured, in nanoseconds of the switch's clock.
     pub since_ns: u64,
+    /// How long they had been there in a process before this one, in nanoseconds.
+    before_ns: AtomicU64,
 }
 
 impl Queues {
@@ -144,6 +148,7 @@ impl Queues {
             min: config.min_bps.map(|bps| Bucket::new(bps, config.burst_bytes)),
             max: config.max_bps.map(|bps| Bucket::new(bps, config.burst_bytes)),
             cells: (0..workers).map(|_| CachePadded::default()).collect(),
+            before: QueueCell::default(),
             config,
         };
         Queues {
@@ -151,7 +156,30 @@ impl Queues {
             queues: all.into_iter().map(queue).collect(),
             config,
             since_ns,
+            before_ns: AtomicU64::new(0),
         }
+    }
+
+    /// How long they have been there.
+    pub fn age_ns(&self, now_ns: u64) -> u64 {
+        let before_ns = self.before_ns.load(Ordering::Relaxed);
+        now_ns.saturating_sub(self.since_ns).saturating_add(before_ns)
+    }
+
+    /// They had been there so long in another process.
+    pub fn carry_age(&self, before_ns: u64) {
+        self.before_ns.store(before_ns, Ordering::Relaxed);
+    }
+
+    /// A queue goes on from what another process has counted of it; false if there is none of this number.
+    pub fn carry(&self, id: u32, counted: &QueueCounters) -> bool {
+        let found = self.queues.binary_search_by_key(&id, |queue| queue.config.id);
+        let Ok(at) = found else { return false };
+        let before = &self.queues[at].before;
+        before.tx_packets.fetch_add(counted.tx_packets, Ordering::Relaxed);
+        before.tx_bytes.fetch_add(counted.tx_bytes, Ordering::Relaxed);
+        before.tx_errors.fetch_add(counted.tx_errors, Ordering::Relaxed);
+        true
     }
 
     /// What was configured.
@@ -163,7 +191,8 @@ impl Queues {
     pub fn counters(&self) -> impl Iterator<Item = (&QueueConfig, QueueCounters)> {
         self.queues.iter().map(|queue| {
             let sum = |of: fn(&QueueCell) -> &AtomicU64| {
-                queue.cells.iter().map(|cell| of(cell).load(Ordering::Relaxed)).sum()
+                let own = queue.cells.iter().map(|cell| of(cell).load(Ordering::Relaxed));
+                own.sum::<u64>() + of(&queue.before).load(Ordering::Relaxed)
             };
             let counters = QueueCounters {
                 tx_packets: sum(|cell| &cell.tx_packets),

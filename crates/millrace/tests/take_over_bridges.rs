@@ -198,6 +198,47 @@ fn one_that_does_not_name_bridges_takes_over_none_of_several() {
     forwards(&bed);
 }
 
+/// What packets have counted at a bridge's group 3 and meter 4.
+fn counted_by(bed: &Bed, bridge: &str) -> (Value, Value) {
+    let groups = bed.told(&["groups", "--bridge", bridge]);
+    let meters = bed.told(&["meters", "--bridge", bridge]);
+    (groups["groups"][0].clone(), meters["meters"][0].clone())
+}
+
+#[test]
+fn groups_and_meters_of_all_bridges_go_on_counting() {
+    let bed = Bed::new(
+        "port = [\"x=patch:y\"]\ngroup = [\"group_id=3,type=all,bucket=output:1\"]\n\
+         meter = [\"meter=4,pktps,bands=type=drop,rate=1,burst_size=1\"]\n\
+         flow = [\"in_port=2,actions=meter:4,group:3\"]\n\
+         [[bridge]]\nname = \"br1\"\nport = [\"b=memory:@b\", \"y=patch:x\"]\n\
+         group = [\"group_id=3,type=all,bucket=output:1\"]\nflow = [\"actions=group:3\"]\n",
+    );
+    capture(&bed, &[1, 2, 3]);
+    let old = bed.start(&["--port", &format!("pcap:rx={}", bed.file("in.pcap"))]);
+    let deadline = Instant::now() + PATIENCE;
+    let arrived = |bed: &Bed| {
+        let ((_, meter), (group, _)) = (counted_by(bed, "br0"), counted_by(bed, "br1"));
+        (meter["packets"].as_u64(), group["packets"].as_u64())
+    };
+    while arrived(&bed) != (Some(3), Some(1)) {
+        assert!(Instant::now() < deadline, "{:?}", arrived(&bed));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let strip = |(mut group, mut meter): (Value, Value)| {
+        for of in [&mut group, &mut meter].into_iter().filter_map(Value::as_object_mut) {
+            of.remove("age_seconds");
+        }
+        (group, meter)
+    };
+    let all = |bed: &Bed| ["br0", "br1"].map(|bridge| strip(counted_by(bed, bridge)));
+    let before = all(&bed);
+    let new = bed.start(&["--take-over", &bed.file("ctl")]);
+    assert_eq!(old.ended(), Some(0));
+    assert_eq!(all(&bed), before);
+    drop(new);
+}
+
 /// What a process has counted of its port `b` and its only entry, and the entry's age.
 fn counted(bed: &Bed) -> ((u64, u64, u64, Value), u64) {
     let flow = &bed.told(&["flows"])["flows"][0];
@@ -417,9 +458,30 @@ fn lines_of_entries_of_a_p4_program_change_while_it_runs() {
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && told.contains("no action `sned`"), "{told}");
     assert_eq!(has(), before);
-    // Other lines need a restart.
-    write("\"table_add ports go 7 => 2\", \"table_add ports drop 9 =>\", \"mc_mgrp_create 1\"");
+    // So do lines of other kinds.
+    write(
+        "\"table_add ports go 7 => 2\", \"table_set_default ports go 3\", \"mc_node_create 5 2\", \
+         \"mc_mgrp_create 1\", \"mc_node_associate 1 0\", \"register_write kept 2 9\"",
+    );
+    bed.said(&["config", "apply", &bed.file("switch.toml")]);
+    let told = p4(&bed, &["table_dump ports", "register_read kept 2"]);
+    assert!(told.contains("table_set_default I.ports I.go 3") && told.contains("= 0x9"), "{told}");
+    assert!(!told.contains("I.drop 9"), "{told}");
+    // Packets have written a cell since: it is not the line's any more.
+    p4(&bed, &["register_write kept 2 10"]);
+    bed.said(&["config", "rollback"]);
+    assert_eq!(has(), before);
+    let told = p4(&bed, &["table_dump ports", "register_read kept 2", "mc_mgrp_create 1"]);
+    assert!(told.contains("table_set_default I.ports I.drop") && told.contains("= 0xa"), "{told}");
+    // What means something in its order alone needs a restart, and the plan says why.
+    write(
+        "\"table_add ports go 7 => 2\", \"table_add ports drop 9 =>\", \"table_set_timeout ports 0 500\"",
+    );
     let plan = bed.said(&["config", "plan", &bed.file("switch.toml")]);
-    assert!(plan.contains("! --entry"), "{plan}");
+    let why = "! entry \"table_set_timeout ports 0 500\" of br0 (it names an entry by its handle";
+    assert!(plan.contains(why) && plan.contains("changes with a restart"), "{plan}");
+    let output = bed.ask(&["config", "apply", &bed.file("switch.toml")]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && told.contains("nothing was applied"), "{told}");
     drop(running);
 }

@@ -7,7 +7,12 @@ use switch::CounterValue;
 
 /// How long something created then has been there.
 pub(crate) fn age(created_ns: u64, now_ns: u64) -> Age {
-    Duration::from_nanos(now_ns.saturating_sub(created_ns)).into()
+    age_of_ns(now_ns.saturating_sub(created_ns))
+}
+
+/// So many nanoseconds.
+pub(crate) fn age_of_ns(ns: u64) -> Age {
+    Duration::from_nanos(ns).into()
 }
 
 /// How long an entry has been there.

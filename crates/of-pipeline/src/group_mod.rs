@@ -185,7 +185,8 @@ impl Transaction<'_> {
         tx.push(Update::SetGroup(ir::GroupId(group), Arc::new(lowered)));
         let spent = tx.commit()?;
         spent.retire(&self.env.switch);
-        let created_ns = self.stores.groups.get(group).map_or(now_ns, |old| old.created_ns);
+        let since = |old: &GroupEntry| (old.created_ns, old.before_ns);
+        let (created_ns, before_ns) = self.stores.groups.get(group).map_or((now_ns, 0), since);
         let entry = GroupEntry {
             group_type: request.group_type,
             buckets: request.buckets,
@@ -193,6 +194,7 @@ impl Transaction<'_> {
             counter,
             bucket_counters,
             created_ns,
+            before_ns,
             actions,
             places,
         };

@@ -35,6 +35,8 @@ pub struct GroupEntry {
     pub bucket_counters: Vec<CounterId>,
     /// When it was added, in nanoseconds of the switch's clock.
     pub created_ns: u64,
+    /// How long it had been there in a process before this one.
+    pub before_ns: u64,
     pub(crate) actions: Vec<ir::ActionId>,
     /// Where in the pipeline's group each bucket is. A bucket keeps its place, by which it draws packets: when
     /// others come and go, only the packets that are or were theirs move.
@@ -42,6 +44,11 @@ pub struct GroupEntry {
 }
 
 impl GroupEntry {
+    /// How long it has been there.
+    pub fn age_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.created_ns).saturating_add(self.before_ns)
+    }
+
     /// The bucket at a place of the pipeline's group.
     pub(crate) fn bucket_at(&self, place: usize) -> Option<&Bucket> {
         let at = self.places.iter().position(|own| *own == place)?;
@@ -156,6 +163,13 @@ impl GroupTable {
     /// The group.
     pub fn get(&self, group: u32) -> Option<&GroupEntry> {
         self.groups.get(&group)
+    }
+
+    /// A group had been there so long before.
+    pub(crate) fn set_before(&mut self, group: u32, before_ns: u64) {
+        if let Some(entry) = self.groups.get_mut(&group) {
+            entry.before_ns = before_ns;
+        }
     }
 
     /// All groups by number.

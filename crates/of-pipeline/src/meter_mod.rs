@@ -57,7 +57,8 @@ impl Transaction<'_> {
             }
             _ => {}
         }
-        let created_ns = old.map_or_else(|| self.env.switch.now_ns(), |old| old.created_ns);
+        let since = |old: &MeterEntry| (old.created_ns, old.before_ns);
+        let (created_ns, before_ns) = old.map_or_else(|| (self.env.switch.now_ns(), 0), since);
         check(&request)?;
         let lowered = lower_meter(&request);
         //= openflow-1.3.5 §6.6: a modify replaces flags and bands; what counts the meter goes on,
@@ -79,6 +80,7 @@ impl Transaction<'_> {
             flags: request.flags,
             bands: request.bands,
             created_ns,
+            before_ns,
             before: before.unwrap_or_default(),
         };
         self.stores.meters.put(meter, Some(entry));

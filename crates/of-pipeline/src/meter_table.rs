@@ -19,8 +19,17 @@ pub struct MeterEntry {
     pub bands: Vec<Band>,
     /// When it was added, in nanoseconds of the switch's clock.
     pub created_ns: u64,
+    /// How long it had been there in a process before this one.
+    pub before_ns: u64,
     /// What it had been asked about when it was last modified: the switch counts from there.
     pub before: Asked,
+}
+
+impl MeterEntry {
+    /// How long it has been there.
+    pub fn age_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.created_ns).saturating_add(self.before_ns)
+    }
 }
 
 /// What a meter was asked about.
@@ -80,6 +89,13 @@ impl MeterTable {
     /// The meter.
     pub fn get(&self, meter: u32) -> Option<&MeterEntry> {
         self.meters.get(&meter)
+    }
+
+    /// A meter had been there so long before.
+    pub(crate) fn set_before(&mut self, meter: u32, before_ns: u64) {
+        if let Some(entry) = self.meters.get_mut(&meter) {
+            entry.before_ns = before_ns;
+        }
     }
 
     /// All meters by number.

@@ -5,7 +5,7 @@
 //! entries, groups and meters are listed step by step ([`crate::listing`]).
 
 use crate::agent::Agent;
-use crate::counts::age;
+use crate::counts::{age, age_of_ns};
 use crate::emergency;
 use crate::features;
 use crate::flow::Filter;
@@ -374,7 +374,7 @@ impl Agent {
             }
             let age = match version {
                 Version::V10 => PortStats::NO_AGE,
-                _ => age(queues.since_ns, now_ns),
+                _ => age_of_ns(queues.age_ns(now_ns)),
             };
             let asked = |id: u32| request.queue_id == QueueId::ALL || request.queue_id.0 == id;
             let counted = queues.counters().filter(|(queue, _)| asked(queue.id));
@@ -447,7 +447,7 @@ impl Agent {
             ref_count: users as u32,
             packet_count: total.packets,
             byte_count: total.bytes,
-            age: age(entry.created_ns, now_ns),
+            age: age_of_ns(entry.age_ns(now_ns)),
             buckets: buckets
                 .map(|c| BucketStats { packet_count: c.packets, byte_count: c.bytes })
                 .collect(),
@@ -466,7 +466,7 @@ impl Agent {
             flow_count: self.stores.flows.users_of_meter(id).count() as u32,
             packet_in_count: before.packets + counted.as_ref().map_or(0, |c| c.input.packets),
             byte_in_count: before.bytes + counted.as_ref().map_or(0, |c| c.input.bytes),
-            age: entry.map_or_else(Default::default, |m| age(m.created_ns, now_ns)),
+            age: entry.map_or_else(Default::default, |m| age_of_ns(m.age_ns(now_ns))),
             bands: bands
                 .iter()
                 .map(|c| openflow::BandStats { packet_count: c.packets, byte_count: c.bytes })

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{action, batch, bed, bed_with, exact, write};
+use p4_runtime::config::EMPTY;
 use p4_runtime::proto::v1;
 use std::time::Duration;
 use switch::EngineKind;
@@ -150,4 +151,62 @@ fn counts_without_rates_are_refused() {
         assert!(code == 3 && text.contains("without rates it counts no colours"), "{text}");
     }
     assert_eq!(bed.read(E::TableEntry(v1::TableEntry::default())), []);
+}
+
+/// What another process goes on with has counts of cells, entries and defaults.
+#[test]
+fn counts_go_on_in_another_process() {
+    let old = bed(PROGRAM);
+    let _told = old.primary();
+    let (all, slow, paced) = (old.id("I.all"), old.id("I.slow"), old.id("I.paced"));
+    let cell = |at: i64, counter_data| {
+        let index = Some(v1::Index { index: at });
+        let config = Some(RATES);
+        E::MeterEntry(v1::MeterEntry { meter_id: all, index, config, counter_data })
+    };
+    let entry = v1::TableEntry {
+        table_id: slow,
+        r#match: vec![exact(1, &[9])],
+        action: Some(action(paced, None)),
+        meter_config: Some(RATES),
+        meter_counter_data: counts([1, 2, 3]),
+        ..v1::TableEntry::default()
+    };
+    let default = v1::TableEntry {
+        table_id: slow,
+        is_default_action: true,
+        action: Some(action(paced, None)),
+        meter_config: Some(RATES),
+        meter_counter_data: counts([4, 5, 6]),
+        ..v1::TableEntry::default()
+    };
+    old.done(&write(Type::Insert, E::TableEntry(entry)));
+    old.done(&write(Type::Modify, E::TableEntry(default)));
+    old.done(&write(Type::Modify, cell(2, counts([7, 8, 9]))));
+    old.done(&write(Type::Modify, cell(3, None)));
+    let new = bed(EMPTY);
+    new.device.take(&old.device.handed().map_err(|e| e.text).unwrap()).map_err(|e| e.text).unwrap();
+    let told = |bed: &common::Bed| {
+        let of = |is_default_action| {
+            E::TableEntry(v1::TableEntry {
+                table_id: slow,
+                is_default_action,
+                meter_config: Some(v1::MeterConfig::default()),
+                meter_counter_data: counts([0; 3]),
+                ..v1::TableEntry::default()
+            })
+        };
+        let cells = E::MeterEntry(v1::MeterEntry {
+            meter_id: all,
+            index: None,
+            config: None,
+            counter_data: counts([0; 3]),
+        });
+        [bed.read(of(false)), bed.read(of(true)), bed.read(cells)]
+    };
+    let (before, without) = (told(&old), told(&new));
+    assert!(before.iter().zip(&without).all(|(one, other)| one != other), "{without:?}");
+    let state = old.device.state().map_err(|e| e.text).unwrap();
+    new.device.take_state(&state).map_err(|e| e.text).unwrap();
+    assert_eq!(told(&new), before);
 }

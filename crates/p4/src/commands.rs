@@ -7,14 +7,14 @@
 //! table_set_default TABLE ACTION [ARGUMENT ...];  table_reset_default TABLE
 //! table_dump TABLE;  table_dump_entry TABLE HANDLE;  table_info TABLE;  table_num_entries TABLE
 //! show_tables;  show_actions
-//! mc_mgrp_create GROUP;  mc_mgrp_destroy GROUP
+//! mc_mgrp_create GROUP;  mc_mgrp_destroy GROUP;  mc_mgrp_set GROUP [RID:PORT ...]
 //! mc_node_create RID PORT ...;  mc_node_update NODE PORT ...;  mc_node_destroy NODE
 //! mc_node_associate GROUP NODE;  mc_node_dissociate GROUP NODE
 //! mirroring_add SESSION PORT;  mirroring_add_mc SESSION GROUP;  mirroring_delete SESSION
 //! register_read REGISTER [INDEX];  register_write REGISTER INDEX VALUE;  register_reset REGISTER
 //! counter_read COUNTER INDEX;  counter_reset COUNTER
 //! meter_set_rates METER INDEX RATE:BURST [RATE:BURST];  meter_array_set_rates METER RATE:BURST ...
-//! meter_get_rates METER INDEX                    the index of a direct meter is the entry's handle
+//! meter_get_rates METER INDEX;  meter_reset_rates METER INDEX    the index of a direct meter is the entry's handle
 //! act_prof_create_member PROFILE ACTION [ARGUMENT ...];  act_prof_create_group PROFILE   tell handles
 //! act_prof_modify_member PROFILE ACTION MEMBER [ARGUMENT ...];  act_prof_delete_member PROFILE MEMBER
 //! act_prof_add_member_to_group PROFILE MEMBER GROUP;  act_prof_delete_group PROFILE GROUP
@@ -42,12 +42,13 @@
 
 mod externs;
 mod known;
+mod multicast;
 mod names;
 mod placed;
 mod runtime;
 
 pub use names::Names;
-pub use placed::{Placed, adds, place};
+pub use placed::{Place, Placed, grouped, place};
 pub use runtime::is_runtime;
 
 use crate::control::profiles::{Member, Refers};
@@ -294,6 +295,13 @@ impl Session<'_> {
                 let updates = self.control.group_destroy(int(rest[0], "the group")?)?;
                 self.take(updates)
             }
+            "mc_mgrp_set" => {
+                let group = int(rest[0], "the group")?;
+                let copies = rest[1..].iter().map(|text| multicast::copy(text));
+                let updates =
+                    self.control.multicast_put(group, &copies.collect::<Result<Vec<_>, _>>()?)?;
+                self.take(updates)
+            }
             "mc_node_create" => {
                 let rid = value(rest[0], 16).map_err(|e| format!("the replica: {e}"))?;
                 let node = self.control.node_create(rid.low_u32() as u16, ports(&rest[1..])?);
@@ -333,9 +341,10 @@ impl Session<'_> {
             profile if profile.starts_with("act_prof_") => self.profile(profile, rest),
             "register_read" | "register_write" | "register_reset" => self.register(word, rest),
             "counter_read" | "counter_reset" => self.counter(word, rest),
-            "meter_set_rates" | "meter_array_set_rates" | "meter_get_rates" => {
-                self.meter(word, rest)
-            }
+            "meter_set_rates"
+            | "meter_array_set_rates"
+            | "meter_get_rates"
+            | "meter_reset_rates" => self.meter(word, rest),
             "help" => {
                 self.told.extend(known::help(rest.first().copied())?);
                 Ok(())

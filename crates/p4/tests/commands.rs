@@ -195,6 +195,15 @@ fn groups_sessions_registers_meters_and_value_sets() {
     assert_eq!(group(p), 3);
     good(&mut c, p, "mc_node_update 0 4\nmc_node_destroy 1\nmirroring_delete 6");
     assert_eq!(group(p), 1);
+    // A group that a session sends to stays; one that none does any more may go.
+    let told = refused(&mut c, "mc_mgrp_destroy 1");
+    assert!(told.contains("a mirroring session sends to the multicast group 1"), "{told}");
+    good(&mut c, p, "mirroring_add_mc 7 1\nmirroring_add 5 3");
+    assert!(refused(&mut c, "mc_mgrp_destroy 1").contains("sends to the multicast group 1"));
+    good(&mut c, p, "mirroring_delete 7\nmc_mgrp_destroy 1\nmc_mgrp_set 1 0:4 7:5");
+    assert_eq!(group(p), 2);
+    good(&mut c, p, "mc_mgrp_set 1 0:4");
+    assert_eq!(group(p), 1);
     good(&mut c, p, "mirroring_delete 5\nregister_write last 1 0xabc");
     assert_eq!(
         good(&mut c, p, "register_read last\nregister_read last 1"),

@@ -210,6 +210,18 @@ impl Meter {
         MeterStats { input: read(self.counter), bands }
     }
 
+    /// Goes on from what another meter has counted. Its bands do, too, if there are as many; false if the counters are not in
+    /// use. What buckets have saved up stays.
+    pub fn carry(&self, arena: &CounterArena, counted: &MeterStats) -> bool {
+        let carry = |id, of: &CounterValue| arena.carry(id, of.packets, of.bytes);
+        if self.buckets.len() == counted.bands.len() {
+            for bucket in &self.buckets {
+                carry(bucket.counter, &counted.bands[bucket.band]);
+            }
+        }
+        carry(self.counter, &counted.input)
+    }
+
     /// Gives the meter's counters back; see [`CounterArena::free`] for when.
     pub fn free(self, arena: &CounterArena) {
         arena.free(self.counter);

@@ -51,6 +51,7 @@ pub use ports::{PortConfig, PortError, PortEvent, PortView};
 pub use start::StartError;
 pub use state::FairLimit;
 pub use state::counters::CounterValue;
+pub use state::meters::MeterStats;
 pub use switch::{Barrier, Config, EngineKind, PUBLISH_INTERVAL, Switch, TableStats, Validation};
 pub use timings::{Timings, Watcher, Work};
 pub use trace::Traced;

@@ -132,6 +132,12 @@ impl Bridge {
         Entries { p4, ..lock(&self.inline).entries().clone() }
     }
 
+    /// Lines of a P4 program that only a restart changes, if its lines are to be these: each with the reason.
+    pub(crate) fn fixed_entries(&self, to: &Entries) -> Vec<(String, &'static str)> {
+        let program = self.controllers.find::<P4>();
+        program.map_or_else(Vec::new, |p4| lock(&self.p4_entries).fixed(&*p4, &to.p4))
+    }
+
     /// Makes them these. `missing`: what is there under a line's key stays.
     pub(super) fn set_entries(&self, to: &Entries, missing: bool) -> Result<(), Error> {
         let bridge = || self.name.clone();

@@ -26,6 +26,8 @@ mod bridge;
 pub(crate) mod config;
 pub(crate) mod error;
 mod normal;
+#[cfg(test)]
+pub(crate) mod p4_bed;
 mod ports;
 mod stations;
 mod status;

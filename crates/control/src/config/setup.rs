@@ -5,7 +5,6 @@ use super::{Config, Options};
 use crate::failure::Failure;
 use crate::ports::Ports;
 use crate::program::entries::Entries;
-use p4::commands::adds;
 use std::collections::BTreeMap;
 
 impl Setup {
@@ -19,8 +18,7 @@ impl Setup {
 impl Config {
     /// The same, with ports whose numbers are settled.
     pub(crate) fn setup(&self, ports: &Ports) -> Result<Setup, Failure> {
-        // Other lines are read at the start.
-        let p4 = self.p4_lines.iter().filter(|line| adds(line)).cloned().collect();
+        let p4 = self.p4_lines.clone();
         let (bridge, entries) = (self.bridge(), Entries { p4, ..self.inline.clone() });
         let first = BridgeSetup { bridge, ports: ports.configs(), entries };
         let others = self.bridges.iter().cloned();
@@ -48,6 +46,7 @@ impl Config {
             learning: _,
             bonds: _,
             inline: _,
+            p4_lines: _,
             rx_workers: _,
             rx_rates: _,
             flows,
@@ -56,7 +55,6 @@ impl Config {
             synchronised,
             p4,
             entries,
-            p4_lines,
             p4_runtime,
             gnmi,
             metrics,
@@ -85,7 +83,6 @@ impl Config {
             engine,
             validate,
         } = self;
-        let p4_lines: Vec<_> = p4_lines.iter().filter(|line| !adds(line)).collect();
         BTreeMap::from([
             ("--flows", format!("{flows:?}")),
             ("--groups", format!("{groups:?}")),
@@ -93,7 +90,6 @@ impl Config {
             ("--synchronise", format!("{synchronised:?}")),
             ("--p4", format!("{p4:?}")),
             ("--entries", format!("{entries:?}")),
-            ("--entry", format!("{p4_lines:?}")),
             ("--p4runtime", format!("{p4_runtime:?}")),
             ("--gnmi", format!("{gnmi:?}")),
             ("--metrics", format!("{metrics:?}")),

@@ -13,7 +13,7 @@ use crate::start;
 use crate::sync::lock;
 use crate::takeover::running::Running;
 use ::gnmi::Gnmi;
-use ::p4::commands::{Placed, place};
+use ::p4::commands::{Place, place};
 use grpc::Services;
 use p4_runtime::config::EMPTY;
 use p4_runtime::device::{Device, KeptPipeline, Options};
@@ -72,13 +72,15 @@ impl Serving {
 }
 
 impl p4_entries::Program for P4 {
-    fn place(&self, line: &str) -> Result<Placed, String> {
-        place(self.host().control(), line)
+    fn place(&self, line: &str) -> Result<Place, String> {
+        let mut host = self.host();
+        let (control, plane) = host.parts();
+        place(control, plane, line)
     }
 
-    fn run(&self, line: &str) -> Result<(), String> {
-        match self.commands(line).wrong.into_iter().next() {
-            Some(wrong) => Err(wrong.text),
+    fn run(&self, lines: &[String]) -> Result<(), (Option<usize>, String)> {
+        match self.commands(&lines.join("\n")).wrong.into_iter().next() {
+            Some(wrong) => Err((wrong.line.checked_sub(1), wrong.text)),
             None => Ok(()),
         }
     }

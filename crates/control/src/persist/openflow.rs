@@ -10,19 +10,18 @@
 //! Messages are those of a take-over: of OpenFlow 1.5, or of another version that can say more ([`Writer::message_in`]). Keys sort in the order in which they are put back. An id is the one of the
 //! process that wrote it: a start writes all anew.
 
+use crate::program::again;
 use crate::sync::lock;
 use crate::takeover::wire::{VERSION, in_its_dialect};
 use journal::record::Map;
 use journal::{Journal, Record, Source};
 use of_pipeline::Agent;
 use of_pipeline::flow_table::{Flow, FlowKey};
-use of_pipeline::group_table::GroupEntry;
 use of_pipeline::keeping::{Changed, Keeper};
 use openflow::codec::{self, EncodeError, Frame};
 use openflow::{
-    Bucket, BucketId, FlowMod, FlowModFlags, GroupId, GroupMod, GroupModCommand, GroupType,
-    Instruction, Message, MeterId, MeterMod, MeterModCommand, Nicira, PortNo, Selection,
-    SwitchConfig, TableId, TlvTableCommand, TlvTableMod, Version, Xid,
+    Instruction, Message, MeterModCommand, Nicira, PortNo, SwitchConfig, TlvTableCommand,
+    TlvTableMod, Version, Xid,
 };
 use std::sync::{Mutex, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -116,14 +115,11 @@ impl Writer {
     }
 
     fn meter(&mut self, agent: &Agent, number: u32) {
-        let meter = agent.meters().get(number).map(|meter| MeterMod {
-            command: MeterModCommand::Add,
-            flags: meter.flags,
-            meter_id: MeterId(number),
-            bands: meter.bands.clone(),
-        });
+        let meter = agent.meters().get(number);
         self.put(&numbered(METER, number), |to| match meter {
-            Some(meter) => to.message(Message::MeterMod(meter)).map(|()| true),
+            Some(meter) => {
+                to.message(again::meter(MeterModCommand::Add, number, meter)).map(|()| true)
+            }
             None => Ok(false),
         });
     }
@@ -131,51 +127,11 @@ impl Writer {
     fn group(&mut self, agent: &Agent, number: u32) {
         let group = agent.groups().get(number);
         self.put(&numbered(GROUP, number), |to| match group {
-            Some(group) => to.group_messages(number, group).map(|()| true),
+            Some(group) => {
+                again::group(number, group, &mut |message| to.message(message)).map(|()| true)
+            }
             None => Ok(false),
         });
-    }
-
-    fn group_messages(&mut self, number: u32, group: &GroupEntry) -> Result<(), EncodeError> {
-        let (kind, buckets) = (group.group_type, &group.buckets[..]);
-        // Buckets that are all without weight can only be inserted.
-        let weightless = kind == GroupType::Select
-            && !buckets.is_empty()
-            && buckets.iter().all(|bucket| bucket.weight == 0);
-        let first = if weightless { 0 } else { buckets.len() };
-        let message = |command, selection, buckets: &[Bucket]| {
-            let inserts = command == GroupModCommand::InsertBucket;
-            Message::GroupMod(GroupMod {
-                command,
-                group_type: kind,
-                group_id: GroupId(number),
-                command_bucket: if inserts { BucketId::LAST } else { BucketId::ALL },
-                selection,
-                buckets: buckets.to_vec(),
-            })
-        };
-        let selection: Option<Selection> = group.selection.clone();
-        let mut at = first;
-        // What is too long for one message is inserted by others.
-        loop {
-            match self.message(message(GroupModCommand::Modify, selection.clone(), &buckets[..at]))
-            {
-                Err(EncodeError::TooLong { .. }) if at > 1 => at /= 2,
-                done => break done?,
-            }
-        }
-        let mut step = buckets.len();
-        while at < buckets.len() {
-            let end = (at + step).min(buckets.len());
-            match self.message(message(GroupModCommand::InsertBucket, None, &buckets[at..end])) {
-                Err(EncodeError::TooLong { .. }) if step > 1 => step = (end - at).div_ceil(2),
-                done => {
-                    done?;
-                    at = end;
-                }
-            }
-        }
-        Ok(())
     }
 
     fn port(&mut self, agent: &Agent, number: u32) {
@@ -197,30 +153,13 @@ impl Writer {
             to.value.extend_from_slice(&then.wrapping_add(flow.created_ns).to_le_bytes());
             let metered = flow.instructions.iter().any(|i| matches!(i, Instruction::Meter(_)));
             let version = if metered { Version::V14 } else { VERSION };
-            let message = Message::FlowMod(flow_mod(key.table, flow));
+            let message = Message::FlowMod(again::flow(key.table, flow));
             match version == VERSION {
                 true => to.message(message)?,
                 false => to.message_in(version, message)?,
             }
             Ok(true)
         });
-    }
-}
-
-/// An add that makes the entry again.
-pub(crate) fn flow_mod(table: u8, flow: &Flow) -> FlowMod {
-    let keeps =
-        FlowModFlags::SEND_FLOW_REM | FlowModFlags::NO_PKT_COUNTS | FlowModFlags::NO_BYT_COUNTS;
-    FlowMod {
-        dialect: VERSION,
-        cookie: flow.cookie,
-        table_id: TableId(table),
-        idle_timeout: flow.idle_timeout,
-        hard_timeout: flow.hard_timeout,
-        priority: flow.priority,
-        flags: flow.flags & keeps,
-        importance: flow.importance,
-        ..FlowMod::add(flow.matching.clone(), flow.instructions.to_owned())
     }
 }
 
@@ -320,15 +259,8 @@ pub(super) fn put_back(agent: &mut Agent, map: &Map) -> Result<Told, String> {
     // Groups may lead to each other: all are there before any leads anywhere.
     for (key, _) in map.iter().filter(|(key, _)| key.first() == Some(&GROUP)) {
         let number = number_of(key).ok_or_else(|| nonsense(key))?;
-        let add = GroupMod {
-            command: GroupModCommand::Add,
-            group_type: GroupType::All,
-            group_id: GroupId(number),
-            command_bucket: BucketId::ALL,
-            selection: None,
-            buckets: Vec::new(),
-        };
-        do_it(agent, Message::GroupMod(add))?;
+        let add = again::no_group(number);
+        do_it(agent, add)?;
         told.groups += 1;
     }
     let now = clock_ns();

@@ -1,35 +1,18 @@
 use super::kept::{Kept, Opened, Owner};
 use super::place::Place;
-use crate::program::{host, p4_file};
+use crate::bridges::p4_bed::{device, text};
 use journal::{Journal, Sync};
-use p4_runtime::device::{Device, Options};
+use p4_runtime::device::Device;
 use p4_runtime::keeping::Image;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-use switch::EngineKind;
+use std::sync::Arc;
 
-const PROGRAM: &str = r#"
-#include <core.p4>
-#include <v1model.p4>
-header h_t { bit<8> a; bit<8> b; }
-struct headers { h_t h; }
-struct metadata { }
-parser P(packet_in p, out headers h, inout metadata m, inout standard_metadata_t sm) {
-    state start { p.extract(h.h); transition accept; }
-}
-control V(inout headers h, inout metadata m) { apply { } }
-control I(inout headers h, inout metadata m, inout standard_metadata_t sm) {
+const INGRESS: &str = "
     meter(4, MeterType.bytes) cells;
     action go(bit<9> port) { sm.egress_spec = port; }
     action drop() { mark_to_drop(sm); }
     table ports { key = { h.h.a: exact; } actions = { go; drop; } default_action = drop(); }
-    apply { ports.apply(); }
-}
-control E(inout headers h, inout metadata m, inout standard_metadata_t sm) { apply { } }
-control U(inout headers h, inout metadata m) { apply { } }
-control D(packet_out p, in headers h) { apply { p.emit(h.h); } }
-V1Switch(P(), V(), I(), E(), U(), D()) main;
-"#;
+    apply { ports.apply(); }";
 
 /// A program whose entries are kept in a folder, with what was there put back.
 struct Bed {
@@ -42,32 +25,11 @@ fn place(folder: &Path) -> Place {
     Place { folder: folder.to_owned(), sync: Sync::Never }
 }
 
-fn device(text: &str) -> (Arc<Device>, switch::Switch) {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("program.p4");
-    std::fs::write(&file, text).unwrap();
-    let source = p4_file::source(&file);
-    let (lowered, info, text) = p4_file::compile_with_info(&source).unwrap();
-    let config = |program| switch::Config {
-        program,
-        workers: 1,
-        cpus: Vec::new(),
-        punt_rate: 1000,
-        engine: EngineKind::Interp,
-        validate: None,
-    };
-    let host = host::of(lowered, config).unwrap();
-    let switch = host.switch().clone();
-    let device = Device::new(Options { device_id: 1 }, Arc::new(Mutex::new(host)), None);
-    device.started_with(&info, &text).map_err(|e| e.text).unwrap();
-    (Arc::new(device), switch)
-}
-
 fn start(folder: &Path) -> Bed {
-    let (device, switch) = device(PROGRAM);
+    let (device, switch) = device(&text(INGRESS));
     let mut opened = Opened::open(&place(folder), "br0", Owner::P4).unwrap();
     if !opened.is_fresh() {
-        opened.check_program(Path::new("program.p4"), PROGRAM).unwrap();
+        opened.check_program(Path::new("program.p4"), &text(INGRESS)).unwrap();
         opened.put_back_p4(&device).unwrap();
     }
     let kept = opened.begin_p4(&device).unwrap();
@@ -117,10 +79,13 @@ fn a_folder_is_one_program_s() {
     bed.tell("table_add ports go 1 => 7");
     bed.kill();
     let open = |owner| Opened::open(&place(dir.path()), "br0", owner);
-    let other = PROGRAM.replace("bit<8> b;", "bit<16> b;");
-    let text = open(Owner::P4).unwrap().check_program(Path::new("other.p4"), &other);
-    let text = text.unwrap_err().text();
-    assert!(text.contains("has the entries of another program than other.p4 is now"), "{text}");
+    let other = text(INGRESS).replace("bit<8> b;", "bit<16> b;");
+    let refused = open(Owner::P4).unwrap().check_program(Path::new("other.p4"), &other);
+    let refused = refused.unwrap_err().text();
+    assert!(
+        refused.contains("has the entries of another program than other.p4 is now"),
+        "{refused}"
+    );
     let Err(failure) = open(Owner::OpenFlow) else { panic!("OpenFlow takes it") };
     assert!(failure.text().contains("was written for a P4 program, and this is OpenFlow"));
 }
@@ -158,7 +123,7 @@ fn a_log_that_is_cut_anywhere_is_a_state_that_there_was() {
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), (0..states.len()).collect::<Vec<_>>());
     // Some of them through a device.
     for state in states.iter().step_by(3) {
-        let (device, switch) = device(PROGRAM);
+        let (device, switch) = device(&text(INGRESS));
         device.put_back(state).map_err(|e| e.text).unwrap();
         assert_eq!(device.image(&|| {}), *state);
         switch.stop();

@@ -21,10 +21,7 @@ pub struct Place {
 
 impl Place {
     /// From the options.
-    pub(crate) fn new(
-        folder: Option<PathBuf>,
-        sync: Option<&str>,
-    ) -> Result<Option<Place>, Failure> {
+    pub fn new(folder: Option<PathBuf>, sync: Option<&str>) -> Result<Option<Place>, Failure> {
         let both = "--persist-sync says when the files of --persist are synced: give both";
         match (folder, sync) {
             (None, None) => Ok(None),

@@ -9,11 +9,10 @@
 //!
 //! Checked by: the tests below; `reload`'s.
 
+use super::again;
 use super::tables::Told;
-use crate::persist::openflow::flow_mod;
 use crate::takeover::wire::in_its_dialect;
 use of_pipeline::Agent;
-use of_pipeline::group_table::GroupEntry;
 use openflow::syntax::{self, Context};
 use openflow::{
     BucketId, FlowMod, FlowModCommand, GroupMod, GroupModCommand, Message, MeterMod,
@@ -30,7 +29,7 @@ pub struct Entries {
     pub groups: Vec<String>,
     /// Flow entries.
     pub flows: Vec<String>,
-    /// Entries of the P4 program: lines `table_add`.
+    /// What there is to be of the P4 program: lines as `millrace p4 do` takes them.
     pub p4: Vec<String>,
 }
 
@@ -122,47 +121,26 @@ impl Key {
         match self {
             Key::Meter(id) => {
                 let meter = agent.meters().get(*id)?;
-                let (flags, bands) = (meter.flags, meter.bands.clone());
-                let (command, meter_id) = (MeterModCommand::Modify, openflow::MeterId(*id));
-                Some(vec![Message::MeterMod(MeterMod { command, flags, meter_id, bands })])
+                Some(vec![again::meter(MeterModCommand::Modify, *id, meter)])
             }
-            Key::Group(id) => Some(group_again(*id, agent.groups().get(*id)?)),
+            Key::Group(id) => {
+                let mut messages = Vec::new();
+                let group = agent.groups().get(*id)?;
+                // Nothing is encoded, so nothing is too long.
+                let done = again::group(*id, group, &mut |message| {
+                    messages.push(message);
+                    Ok(())
+                });
+                done.ok().map(|()| messages)
+            }
             Key::Flow(table, priority, matching) => {
                 let key = agent.flows().find_strict(*table, *priority, matching)?;
                 let flow = agent.flows().get(key)?;
-                Some(vec![in_its_dialect(Message::FlowMod(flow_mod(*table, flow)))])
+                Some(vec![in_its_dialect(Message::FlowMod(again::flow(*table, flow)))])
             }
             Key::None => None,
         }
     }
-}
-
-/// A group that is there is this one again.
-fn group_again(number: u32, group: &GroupEntry) -> Vec<Message> {
-    let (group_type, group_id) = (group.group_type, openflow::GroupId(number));
-    let all = &group.buckets;
-    // Buckets that are all without weight can only be inserted.
-    let weightless = group_type == openflow::GroupType::Select
-        && !all.is_empty()
-        && all.iter().all(|bucket| bucket.weight == 0);
-    let message = |command, command_bucket, buckets: &[openflow::Bucket]| {
-        let (selection, buckets) = (group.selection.clone(), buckets.to_vec());
-        let selection = selection.filter(|_| command == GroupModCommand::Modify);
-        Message::GroupMod(GroupMod {
-            command,
-            group_type,
-            group_id,
-            command_bucket,
-            selection,
-            buckets,
-        })
-    };
-    let now = if weightless { &[][..] } else { &all[..] };
-    let mut messages = vec![message(GroupModCommand::Modify, BucketId::ALL, now)];
-    if weightless {
-        messages.push(message(GroupModCommand::InsertBucket, BucketId::LAST, all));
-    }
-    messages
 }
 
 /// A line, in the version that has all its words.

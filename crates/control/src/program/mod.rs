@@ -1,5 +1,6 @@
 //! What a switch forwards by: OpenFlow's tables or a P4 program, filled from files.
 
+pub(crate) mod again;
 pub mod entries;
 pub mod host;
 pub mod lines;

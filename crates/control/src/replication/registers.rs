@@ -212,20 +212,9 @@ impl Registers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::{host, p4_file};
-    use switch::EngineKind;
+    use crate::bridges::p4_bed::{host, text};
 
-    const PROGRAM: &str = r#"
-#include <core.p4>
-#include <v1model.p4>
-header h_t { bit<8> a; bit<8> b; }
-struct headers { h_t h; }
-struct metadata { }
-parser P(packet_in p, out headers h, inout metadata m, inout standard_metadata_t sm) {
-    state start { p.extract(h.h); transition accept; }
-}
-control V(inout headers h, inout metadata m) { apply { } }
-control I(inout headers h, inout metadata m, inout standard_metadata_t sm) {
+    const INGRESS: &str = "
     register<bit<72>>(5000) seen;
     register<bit<8>>(8) other;
     apply {
@@ -234,28 +223,10 @@ control I(inout headers h, inout metadata m, inout standard_metadata_t sm) {
         seen.write((bit<32>)h.h.a, n + 1);
         other.write(0, h.h.b);
         sm.egress_spec = 1;
-    }
-}
-control E(inout headers h, inout metadata m, inout standard_metadata_t sm) { apply { } }
-control U(inout headers h, inout metadata m) { apply { } }
-control D(packet_out p, in headers h) { apply { p.emit(h.h); } }
-V1Switch(P(), V(), I(), E(), U(), D()) main;
-"#;
+    }";
 
     fn program() -> Host {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("program.p4");
-        std::fs::write(&file, PROGRAM).unwrap();
-        let (lowered, ..) = p4_file::compile_with_info(&p4_file::source(&file)).unwrap();
-        let config = |program| switch::Config {
-            program,
-            workers: 1,
-            cpus: Vec::new(),
-            punt_rate: 1000,
-            engine: EngineKind::Interp,
-            validate: None,
-        };
-        host::of(lowered, config).unwrap()
+        host(&text(INGRESS))
     }
 
     fn registers(host: &Host, names: &[&str]) -> Registers {

@@ -12,9 +12,9 @@
 //! | `changes` | an image of what has changed since |
 //! | `stop` | the same, once packets have stopped, and what ports only one process may have are free |
 //! | `services` | behind `stop`: what services keep ([`services`]) |
-//! | `state` | behind `stop`: registers and counters of a P4 program, as a record |
+//! | `state` | behind `stop`: registers, counters and counts of meters of a P4 program, as a record |
 //! | `sockets` | behind `stop`: what ports receive by, to go on with ([`sockets`]) |
-//! | `finish` | what ports and entries have counted ([`counted`]), once its control socket is free, too; without `stop` before it, what that answers |
+//! | `finish` | what ports, entries, groups, meters and queues have counted ([`counted`]), once its control socket is free, too; without `stop` before it, what that answers |
 //!
 //! Behind a line's word stands the bridge that is meant (`entries br1`), but for `bridges`, `stop` and `finish`, which are of all.
 //! The image behind `stop` is the first bridge's. Without a bridge the only one is meant. Bridges stop together: nothing new comes
@@ -30,7 +30,7 @@
 //! last frame and the new one's first is lost. With less it knows no `stop`: then there is no way back once `finish` is
 //! said, which the new one says in its place.
 //!
-//! Not handed over: counters of groups, meters and queues, and kept packets.
+//! Not handed over: what meters have saved up, lookups of tables, and kept packets.
 //!
 //! Checked by: the fuzz target `take_over` ([`fuzz`](crate::fuzz)), also as a test; millrace's `tests/take_over.rs`
 //! and `tests/take_over_bridges.rs`, with processes; `lab/take_over`, `lab/take_over_bridges`.
@@ -42,7 +42,7 @@
 //! | [`own`] | the running process: what it hands over |
 //! | [`running`] | the running process, as the new one sees it |
 //! | [`services`] | what services keep |
-//! | [`counted`] | counters of ports and entries |
+//! | [`counted`] | counters of ports, queues, entries, groups and meters |
 //! | [`told`] | what the running process says of its bridges |
 //! | [`others`] | bridges beside the first, as the new one takes them |
 //! | [`sockets`] | sockets that are handed over, with what waits in them |

@@ -13,17 +13,13 @@ use crate::failure::Failure;
 use crate::image;
 use crate::persist::p4;
 use crate::ports::{LetGo, let_go, take_back};
+use crate::program::again;
 use crate::protocol::Reply;
 use crate::sync::lock;
-use datapath::ports::PortCounters;
 use datapath::services::Connections;
 use of_pipeline::Agent;
-use openflow::codec;
-use openflow::{
-    BucketId, FlowMod, FlowModCommand, FlowModFlags, FlowStats, FlowStatsRequest, GroupId,
-    GroupMod, GroupModCommand, GroupType, Message, MeterId, MeterMod, MeterModCommand,
-    MultipartReply, MultipartReplyBody, MultipartRequest, MultipartRequestBody, PortNo, Xid,
-};
+use openflow::codec::{self, EncodeError};
+use openflow::{Message, MeterModCommand, Xid};
 use p4_runtime::device::Device;
 use port::kind::Environment;
 use serde::{Deserialize, Serialize};
@@ -226,7 +222,7 @@ struct Own<'a> {
     /// Packets have stopped, and these ports of each bridge are closed.
     gone: Option<Vec<Vec<LetGo>>>,
     /// What ports of each bridge had counted before they were closed.
-    counted: Vec<Vec<(String, PortCounters)>>,
+    counted: Vec<Vec<counted::Counted>>,
 }
 
 impl Own<'_> {
@@ -384,112 +380,44 @@ impl Gives for Own<'_> {
 
 /// What the switch holds, as messages that add it elsewhere.
 fn entries(agent: &mut Agent, out: &mut dyn Write) -> std::io::Result<()> {
-    let mut ask =
-        |message: Message| agent.handle(VERSION, message).map_err(|e| Error::other(e.to_string()));
-    let multipart = |body| Message::MultipartRequest(MultipartRequest { more: false, body });
-    let mut messages = ask(Message::FeaturesRequest)?;
-    let bodies = [
-        MultipartRequestBody::MeterConfig(MeterId::ALL),
-        MultipartRequestBody::GroupDesc(GroupId::ALL),
-        MultipartRequestBody::Flow(FlowStatsRequest::all()),
-    ];
-    for body in bodies {
-        for reply in ask(multipart(body))? {
-            if let Message::MultipartReply(MultipartReply { body, .. }) = reply {
-                added(body, &mut messages);
-            }
-        }
-    }
-    // What a synchronised table reflects comes with its source.
-    messages.retain(|message| match message {
-        Message::FlowMod(flow) => {
-            !agent.is_reflection(flow.table_id.0, flow.priority, &flow.matching)
-        }
-        _ => true,
-    });
-    let mut bytes = Vec::new();
-    for message in &mut messages {
+    let features = agent.handle(VERSION, Message::FeaturesRequest);
+    let features = features.map_err(|e| Error::other(e.to_string()))?;
+    let (mut bytes, mut wrong) = (Vec::new(), None);
+    let mut write = |mut message: Message| {
         bytes.clear();
         // The version has not all of 1.0's actions.
-        openflow::keep_v10(message);
-        codec::encode_into(&mut bytes, VERSION, Xid(0), message)
-            .map_err(|e| Error::other(e.to_string()))?;
-        out.write_all(&bytes)?;
+        openflow::keep_v10(&mut message);
+        codec::encode_into(&mut bytes, VERSION, Xid(0), &message)?;
+        if let Err(error) = out.write_all(&bytes) {
+            wrong.get_or_insert(error);
+        }
+        Ok::<_, EncodeError>(())
+    };
+    all(agent, features, &mut write).map_err(|e| Error::other(e.to_string()))?;
+    wrong.map_or(Ok(()), Err)
+}
+
+fn all(
+    agent: &Agent,
+    features: Vec<Message>,
+    write: &mut dyn FnMut(Message) -> Result<(), EncodeError>,
+) -> Result<(), EncodeError> {
+    features.into_iter().try_for_each(&mut *write)?;
+    for (number, meter) in agent.meters().iter() {
+        write(again::meter(MeterModCommand::Add, number, meter))?;
+    }
+    for (number, _) in agent.groups().iter() {
+        write(again::no_group(number))?;
+    }
+    for (number, group) in agent.groups().iter() {
+        again::group(number, group, write)?;
+    }
+    let now_ns = agent.switch().now_ns();
+    for table in 0..agent.flows().tables() as u8 {
+        // What a synchronised table reflects comes with its source.
+        for (_, flow) in agent.flows().iter(table).filter(|(_, flow)| !flow.synchronised) {
+            write(Message::FlowMod(again::flow_with_time_left(table, flow, now_ns)))?;
+        }
     }
     Ok(())
-}
-
-/// What was told of meters, groups or flow entries, as messages that add them.
-fn added(told: MultipartReplyBody, messages: &mut Vec<Message>) {
-    match told {
-        MultipartReplyBody::MeterConfig(meters) => {
-            messages.extend(meters.into_iter().map(|meter| {
-                Message::MeterMod(MeterMod {
-                    command: MeterModCommand::Add,
-                    flags: meter.flags,
-                    meter_id: meter.meter_id,
-                    bands: meter.bands,
-                })
-            }));
-        }
-        MultipartReplyBody::GroupDesc(groups) => {
-            let group = |command, group_type, group_id, selection, buckets| {
-                let inserts = command == GroupModCommand::InsertBucket;
-                let command_bucket = if inserts { BucketId::LAST } else { BucketId::ALL };
-                Message::GroupMod(GroupMod {
-                    command,
-                    group_type,
-                    group_id,
-                    command_bucket,
-                    selection,
-                    buckets,
-                })
-            };
-            // Groups may lead to each other: all are there before any leads anywhere.
-            for desc in &groups {
-                let id = desc.group_id;
-                messages.push(group(GroupModCommand::Add, GroupType::All, id, None, Vec::new()));
-            }
-            for desc in groups {
-                let (kind, id, selection) = (desc.group_type, desc.group_id, desc.selection);
-                // Buckets that are all without weight can only be inserted.
-                let weightless = kind == GroupType::Select
-                    && !desc.buckets.is_empty()
-                    && desc.buckets.iter().all(|bucket| bucket.weight == 0);
-                let (now, then) = match weightless {
-                    true => (Vec::new(), desc.buckets),
-                    false => (desc.buckets, Vec::new()),
-                };
-                messages.push(group(GroupModCommand::Modify, kind, id, selection, now));
-                if weightless {
-                    messages.push(group(GroupModCommand::InsertBucket, kind, id, None, then));
-                }
-            }
-        }
-        MultipartReplyBody::Flow(flows) => {
-            messages.extend(flows.into_iter().map(|flow| Message::FlowMod(flow_mod(flow))));
-        }
-        _ => {}
-    }
-}
-
-fn flow_mod(flow: FlowStats) -> FlowMod {
-    // What is left of the time that it had.
-    let left = u32::from(flow.hard_timeout).saturating_sub(flow.age.sec).max(1);
-    let keeps =
-        FlowModFlags::SEND_FLOW_REM | FlowModFlags::NO_PKT_COUNTS | FlowModFlags::NO_BYT_COUNTS;
-    FlowMod {
-        dialect: VERSION,
-        cookie: flow.cookie,
-        table_id: flow.table_id,
-        command: FlowModCommand::Add,
-        idle_timeout: flow.idle_timeout,
-        hard_timeout: if flow.hard_timeout == 0 { 0 } else { left as u16 },
-        priority: flow.priority,
-        out_port: PortNo::ANY,
-        out_group: GroupId::ANY,
-        flags: flow.flags & keeps,
-        importance: flow.importance,
-        ..FlowMod::add(flow.matching, flow.instructions)
-    }
 }

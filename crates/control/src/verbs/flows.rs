@@ -10,7 +10,7 @@ use openflow::{FlowMod, PortNo, TableId, Version};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::fmt::Write as _;
-use switch::CounterValue;
+use switch::{CounterValue, Switch};
 
 /// Entries that are told, unless the question says otherwise.
 pub const LIMIT: usize = 1000;
@@ -121,25 +121,16 @@ impl Verb for Flows {
             out_port: wanted.out_port,
             out_group: wanted.out_group,
         };
-        let agent = lock(&openflow.agent);
         let now_ns = bridge.switch().now_ns();
-        let mut chosen: Vec<(FlowKey, &Flow, CounterValue)> = {
-            let counters = bridge.switch().counters();
-            let counted = |key: &FlowKey| counters.read(key.id).unwrap_or_default();
-            agent.flows().select(&filter).map(|(key, flow)| (key, flow, counted(&key))).collect()
+        let (mut chosen, total) = {
+            let agent = lock(&openflow.agent);
+            let chosen = collected(bridge.switch(), agent.flows().select(&filter));
+            (chosen, agent.flows().total().0)
         };
-        match self.sort {
-            Sort::Table => chosen.sort_by_key(|(key, flow, _)| (key.table, Reverse(flow.priority))),
-            Sort::Packets => chosen.sort_by_key(|(.., counted)| Reverse(counted.packets)),
-            Sort::Bytes => chosen.sort_by_key(|(.., counted)| Reverse(counted.bytes)),
-            Sort::Recent => chosen.sort_by_key(|(.., counted)| Reverse(counted.last_used_ns)),
-        }
-        let told = chosen.iter().take(self.limit);
-        Ok(Reply::Answer(Answer {
-            flows: told.map(|(key, flow, counted)| one(*key, flow, counted, now_ns)).collect(),
-            chosen: chosen.len(),
-            total: agent.flows().total().0,
-        }))
+        let count = chosen.len();
+        ordered(&mut chosen, self.sort, self.limit);
+        let flows = told(&chosen, |key| lock(&openflow.agent).flows().get(key).cloned(), now_ns);
+        Ok(Reply::Answer(Answer { flows, chosen: count, total }))
     }
 
     fn text(answer: &Answer) -> String {
@@ -167,25 +158,63 @@ impl Verb for Flows {
 /// The entries of a bridge that packets have hit most, so many at most; none of a P4 program.
 pub(crate) fn most_used(bridge: &Bridge, most: usize) -> Vec<One> {
     let Some(openflow) = bridge.openflow() else { return Vec::new() };
-    let agent = lock(&openflow.agent);
     let now_ns = bridge.switch().now_ns();
-    let mut chosen: Vec<(FlowKey, &Flow, CounterValue)> = {
-        let counters = bridge.switch().counters();
-        let counted = |key: &FlowKey| counters.read(key.id).unwrap_or_default();
+    let mut chosen = {
+        let agent = lock(&openflow.agent);
         let tables = 0..u8::try_from(agent.flows().tables()).unwrap_or(u8::MAX);
-        let all = tables.flat_map(|table| agent.flows().iter(table));
-        all.map(|(key, flow)| (key, flow, counted(&key))).collect()
+        collected(bridge.switch(), tables.flat_map(|table| agent.flows().iter(table)))
     };
-    // Those that were never hit come in an order of their own, so that the same ones are told each time.
-    let rank = |(key, _, counted): &(FlowKey, &Flow, CounterValue)| {
-        (Reverse(counted.packets), key.table, key.id)
+    ordered(&mut chosen, Sort::Packets, most);
+    told(&chosen, |key| lock(&openflow.agent).flows().get(key).cloned(), now_ns)
+}
+
+/// What an entry is put in order by. It is taken while nothing changes; orders are made while entries do.
+#[derive(Clone, Copy, Debug)]
+struct Chosen {
+    key: FlowKey,
+    priority: u16,
+    created_ns: u64,
+    counted: CounterValue,
+}
+
+fn collected<'a>(switch: &Switch, flows: impl Iterator<Item = (FlowKey, &'a Flow)>) -> Vec<Chosen> {
+    let counters = switch.counters();
+    let one = |(key, flow): (FlowKey, &Flow)| Chosen {
+        key,
+        priority: flow.priority,
+        created_ns: flow.created_ns,
+        counted: counters.read(key.id).unwrap_or_default(),
+    };
+    flows.map(one).collect()
+}
+
+/// The first ones in an order. Those that are alike come as they are in their tables, so that the same ones are told each time.
+fn ordered(chosen: &mut Vec<Chosen>, sort: Sort, most: usize) {
+    let rank = |one: &Chosen| {
+        let by = match sort {
+            Sort::Table => (u64::from(one.key.table), u64::from(u16::MAX - one.priority)),
+            Sort::Packets => (u64::MAX - one.counted.packets, 0),
+            Sort::Bytes => (u64::MAX - one.counted.bytes, 0),
+            Sort::Recent => (one.counted.last_used_ns.map_or(u64::MAX, |ns| u64::MAX - 1 - ns), 0),
+        };
+        (by, one.key.table, Reverse(one.priority), one.key.id)
     };
     if chosen.len() > most {
         chosen.select_nth_unstable_by_key(most, rank);
         chosen.truncate(most);
     }
     chosen.sort_unstable_by_key(rank);
-    chosen.iter().map(|(key, flow, counted)| one(*key, flow, counted, now_ns)).collect()
+}
+
+/// Those that are still there: each is looked up anew, and printed while nobody waits.
+fn told(chosen: &[Chosen], find: impl Fn(FlowKey) -> Option<Flow>, now_ns: u64) -> Vec<One> {
+    let one = |chosen: &Chosen| {
+        let flow = find(chosen.key)?;
+        // Another entry may have its number by now.
+        let same = (flow.priority, flow.created_ns) == (chosen.priority, chosen.created_ns);
+        same.then(|| one(chosen.key, &flow, &chosen.counted, now_ns))
+    };
+    chosen.iter().filter_map(one).collect()
 }
 
 impl Answer {
@@ -265,6 +294,34 @@ mod tests {
         assert_eq!(sorted(Sort::Packets).remark(), "1 of 3 entries; --limit N shows more\n");
         let wrong = of("nw_dts=1.2.3.4").unwrap_err();
         assert!(wrong.starts_with("nw_dts=1.2.3.4: column 1: "), "{wrong}");
+        bridges.stop();
+    }
+
+    /// Orders are made without the agent's lock: what goes or changes its number meanwhile is left.
+    #[test]
+    fn an_entry_that_goes_while_the_order_is_made_is_left() {
+        let bridges = bridges(1, EngineKind::Interp);
+        bridges.add(BridgeConfig::named("br0")).unwrap();
+        for n in 1..=5 {
+            flow(&bridges, "br0", &format!("cookie={n},priority={n},actions=drop"));
+        }
+        let bridge = bridges.bridge("br0").unwrap();
+        let openflow = bridge.openflow().unwrap();
+        let mut chosen = {
+            let agent = openflow.agent();
+            collected(bridge.switch(), agent.flows().iter(0))
+        };
+        ordered(&mut chosen, Sort::Table, 3);
+        let priorities: Vec<u16> = chosen.iter().map(|one| one.priority).collect();
+        assert_eq!(priorities, [5, 4, 3]);
+        let find = |key| openflow.agent().flows().get(key).cloned();
+        assert_eq!(told(&chosen, find, 0).len(), 3);
+        let gone = |key: FlowKey| find(key).filter(|flow| flow.priority != 4);
+        let others = |key: FlowKey| find(key).map(|flow| Flow { created_ns: 7, ..flow });
+        let cookies: Vec<String> =
+            told(&chosen, gone, 0).into_iter().map(|one| one.cookie).collect();
+        assert_eq!(cookies, ["0x5", "0x3"]);
+        assert!(told(&chosen, others, 0).is_empty());
         bridges.stop();
     }
 }

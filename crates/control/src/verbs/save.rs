@@ -6,7 +6,7 @@
 
 use crate::bridges::Bridge;
 use crate::config::written::{self, Changing};
-use crate::persist::openflow::flow_mod;
+use crate::program::again;
 use crate::program::entries::Entries;
 use crate::protocol::Reply;
 use crate::role::Role;
@@ -144,7 +144,7 @@ impl Held {
     fn of(agent: &Agent) -> Held {
         let flows = (0..=u8::MAX).flat_map(|table| agent.flows().iter(table));
         let flows = flows.filter(|(_, flow)| !flow.synchronised);
-        let flows = flows.map(|(key, flow)| flow_mod(key.table, flow)).collect();
+        let flows = flows.map(|(key, flow)| again::flow(key.table, flow)).collect();
         Held { flows, groups: groups(agent), meters: meters(agent) }
     }
 

@@ -40,9 +40,26 @@ fn given<'a>(at: &At<'a>) -> &'a [String] {
 /// What hands over, unless this process cannot.
 pub(crate) fn may_hand_over<'a>(at: &At<'a>) -> Result<&'a Arc<Handover>, String> {
     let Some(handover) = at.handover else {
-        return Err("a process that a database configures hands nothing over: restart it, and it finds all there"
+        return Err("a process that a database configures hands nothing over: restart it, and the database's part comes back; \
+                    entries do, too, with --persist"
             .to_owned());
     };
     told::tell(at.bridges()?, given(at))?;
     Ok(handover)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bridges::bed::{ask, bridges};
+    use switch::EngineKind;
+
+    /// What `run_empty` serves has nothing that hands over.
+    #[test]
+    fn a_process_that_a_database_configures_says_what_comes_back() {
+        let bridges = bridges(1, EngineKind::Interp);
+        let refused = ask(&bridges, TakeOver {}).unwrap_err();
+        assert!(refused.contains("restart it") && refused.contains("--persist"), "{refused}");
+        bridges.stop();
+    }
 }

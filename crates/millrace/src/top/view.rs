@@ -2,13 +2,14 @@
 
 use super::pages::{self, Page, Row, Scope, Table};
 use super::read::{Reader, Reading};
+use console::bordered;
 use control::failure::Failure;
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Cell, Paragraph, TableState, Wrap};
+use ratatui::widgets::{Cell, Paragraph, TableState, Wrap};
 use std::time::{Duration, Instant};
 
 /// The widest that a column of words is, but for the last one.
@@ -171,7 +172,8 @@ impl View {
             Some(id) => {
                 let lines = pages::entry(id, before, &self.now);
                 let lines: Vec<Line<'_>> = lines.into_iter().map(Line::raw).collect();
-                let text = Paragraph::new(lines).wrap(Wrap { trim: false }).block(block("entry"));
+                let text =
+                    Paragraph::new(lines).wrap(Wrap { trim: false }).block(bordered("entry"));
                 frame.render_widget(text, body);
             }
             None => self.draw_page(frame, body),
@@ -242,7 +244,7 @@ impl View {
             (_, Some(port)) => format!("{} at {port}", self.page.name()),
             _ => self.page.name().to_owned(),
         };
-        let mut border = block(title);
+        let mut border = bordered(title);
         if let Some(remark) = &table.remark {
             border = border.title_bottom(remark.clone());
         }
@@ -253,14 +255,6 @@ impl View {
         let mut state = TableState::default().with_selected(Some(self.marked));
         frame.render_stateful_widget(shown, area, &mut state);
     }
-}
-
-fn block(title: impl Into<Line<'static>>) -> Block<'static> {
-    Block::bordered()
-        .border_type(BorderType::Rounded)
-        .border_style(Style::new().fg(Color::DarkGray))
-        .title(title)
-        .title_style(Style::new().fg(Color::Cyan))
 }
 
 #[cfg(test)]

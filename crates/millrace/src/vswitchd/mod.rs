@@ -110,7 +110,7 @@ pub(crate) fn run(options: VswitchdOptions) -> Result<(), Failure> {
             validate: None,
             tracking: control::program::tables::Tracking::default(),
             flows_max: None,
-            persist: None,
+            persist: told.persist.clone(),
             environment: Environment::default(),
             watchdog: Some(Duration::from_secs(60)),
         },

@@ -5,6 +5,7 @@ use clap::Args;
 use control::config::{MetricsAt, OtlpAt, metrics_at, otlp_at, page_at, tls_files};
 use control::failure::Failure;
 use control::page::PageAt;
+use control::persist::place::Place;
 use of_channel::TlsFiles;
 use ovsdb::Remote;
 use std::ffi::OsString;
@@ -58,6 +59,13 @@ pub(crate) struct VswitchdOptions {
     /// Control socket, for trace, stats, explain and dump
     #[arg(long, value_name = "PATH")]
     ctl: Option<PathBuf>,
+    /// Keep what controllers program in a folder, over a restart and a kill
+    #[arg(long, value_name = "DIR")]
+    persist: Option<PathBuf>,
+    /// When the files of --persist are on the disk, for a loss of power: always before an answer, never on demand, or
+    /// within so many seconds [default: 1]
+    #[arg(long, value_name = "always|never|SECONDS")]
+    persist_sync: Option<String>,
     /// Serve counters for Prometheus there, at /metrics [default port: 9476]
     #[arg(long, value_name = "ADDR[:PORT]")]
     metrics: Option<String>,
@@ -97,6 +105,7 @@ pub(super) struct Told {
     pub(super) mlockall: bool,
     pub(super) workers: usize,
     pub(super) ctl: Option<PathBuf>,
+    pub(super) persist: Option<Place>,
     pub(super) metrics: Option<MetricsAt>,
     pub(super) otlp: Option<OtlpAt>,
     pub(super) tls: Option<TlsFiles>,
@@ -174,6 +183,7 @@ impl VswitchdOptions {
             mlockall: self.mlockall,
             workers: usize::from(self.workers.max(1)),
             ctl: self.ctl,
+            persist: place(self.persist, self.persist_sync.as_deref())?,
             metrics,
             otlp: otlp_at(self.otlp.as_deref(), None)?,
             tls,
@@ -183,6 +193,15 @@ impl VswitchdOptions {
             paths,
         })
     }
+}
+
+/// Where entries are kept, also once the process has left its working directory.
+fn place(folder: Option<PathBuf>, sync: Option<&str>) -> Result<Option<Place>, Failure> {
+    let whole = |folder: PathBuf| {
+        std::path::absolute(&folder)
+            .map_err(|e| Failure::Bad(format!("--persist {}: {e}", folder.display())))
+    };
+    Place::new(folder.map(whole).transpose()?, sync)
 }
 
 /// The command line in words of this program's: called by Open vSwitch's name it is `vswitchd`, whose `-vSPEC` is

@@ -268,6 +268,27 @@ pub(super) fn taken(
     updates: &[v1::Update],
     rights: &Rights,
 ) -> Result<(Vec<Update>, Vec<Effect>), Fault> {
+    written(program, host, rights, |writing| {
+        updates.iter().try_for_each(|update| {
+            entity::write(writing, update).map_err(|fault| Fault {
+                text: format!(
+                    "what was kept is refused now: {}; start with what it needs, or move the folder away to begin \
+                     without it",
+                    fault.text
+                ),
+                ..fault
+            })
+        })
+    })
+}
+
+/// What is left for the switch of what `write` writes.
+pub(super) fn written(
+    program: &mut Program,
+    host: &mut Host,
+    rights: &Rights,
+    write: impl FnOnce(&mut Writing<'_>) -> Result<(), Fault>,
+) -> Result<(Vec<Update>, Vec<Effect>), Fault> {
     let now_ns = host.switch().now_ns();
     let Program { committed: Some(Committed { schema, .. }), digests, .. } = program else {
         return Err(fault!(Internal, "the pipeline is gone"));
@@ -285,16 +306,7 @@ pub(super) fn taken(
         updates: Vec::new(),
         effects: Vec::new(),
     };
-    for update in updates {
-        entity::write(&mut writing, update).map_err(|fault| Fault {
-            text: format!(
-                "what was kept is refused now: {}; start with what it needs, or move the folder away to begin \
-                 without it",
-                fault.text
-            ),
-            ..fault
-        })?;
-    }
+    write(&mut writing)?;
     let Writing { updates, effects, .. } = writing;
     Ok((updates, effects))
 }

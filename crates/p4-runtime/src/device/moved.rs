@@ -9,8 +9,9 @@
 //! | register: its name | width and size, then index and value of each cell that is not zero |
 //! | counter array: its name | size, then index, packets and octets of each cell that has counted |
 //! | direct counter: a number | a `DirectCounterEntry` |
+//! | meter: a number | a `MeterEntry` or `DirectMeterEntry` that has counted |
 //!
-//! Numbers are big-endian. Left out: what meters have counted and saved up, and lookups of tables.
+//! Numbers are big-endian. Left out: what meters have saved up, and lookups of tables.
 //!
 //! Invariants: what does not fit the program is refused before anything is set.
 //! Checked by: millrace's `tests/take_over_bridges.rs`, with processes.
@@ -18,7 +19,7 @@
 use super::kept::PutBack;
 use super::{Device, change, lock, look};
 use crate::code::{Fault, fault};
-use crate::entity::Effect;
+use crate::entity::{Effect, carry_meter};
 use crate::keeping::{Image, entity_of};
 use crate::proto::v1;
 use ir::{Bits, RegisterId};
@@ -31,6 +32,7 @@ const ROLE: u8 = 0x18;
 const REGISTER: u8 = 0xa0;
 const COUNTER: u8 = 0xa8;
 const DIRECT: u8 = 0xb0;
+const METER: u8 = 0xb8;
 
 fn named(kind: u8, name: &str) -> Box<[u8]> {
     std::iter::once(kind).chain(name.bytes()).collect()
@@ -41,6 +43,19 @@ fn number<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (field, behind) = rest.split_first_chunk::<N>()?;
     *rest = behind;
     Some(*field)
+}
+
+/// A meter that packets have come to since it got its rates.
+fn has_counted(meter: &v1::Entity) -> bool {
+    let data = match &meter.entity {
+        Some(E::MeterEntry(e)) => &e.counter_data,
+        Some(E::DirectMeterEntry(e)) => &e.counter_data,
+        _ => return false,
+    };
+    let none = v1::CounterData::default();
+    data.as_ref().is_some_and(|data| {
+        [&data.green, &data.yellow, &data.red].into_iter().flatten().any(|count| *count != none)
+    })
 }
 
 /// What is set in the new process.
@@ -125,20 +140,41 @@ impl Device {
     /// What packets have written, of a switch that has stopped.
     pub fn state(&self) -> Result<Image, Fault> {
         let has_program = lock(&self.program).committed.is_some();
-        let direct = match has_program {
+        let told = |entities: Vec<E>| match has_program {
             true => self.read(&v1::ReadRequest {
                 device_id: self.options.device_id,
-                entities: vec![v1::Entity {
-                    entity: Some(E::DirectCounterEntry(v1::DirectCounterEntry::default())),
-                }],
+                entities: entities
+                    .into_iter()
+                    .map(|entity| v1::Entity { entity: Some(entity) })
+                    .collect(),
                 ..v1::ReadRequest::default()
             }),
             false => Ok(Vec::new()),
-        }?;
+        };
+        let counter_data = Some(v1::MeterCounterData::default());
+        let direct = told(vec![E::DirectCounterEntry(v1::DirectCounterEntry::default())])?;
+        let mut meters = told(vec![
+            E::MeterEntry(v1::MeterEntry { counter_data, ..v1::MeterEntry::default() }),
+            E::DirectMeterEntry(v1::DirectMeterEntry {
+                counter_data,
+                ..v1::DirectMeterEntry::default()
+            }),
+            E::DirectMeterEntry(v1::DirectMeterEntry {
+                table_entry: Some(v1::TableEntry {
+                    is_default_action: true,
+                    ..v1::TableEntry::default()
+                }),
+                counter_data,
+                ..v1::DirectMeterEntry::default()
+            }),
+        ])?;
+        meters.retain(has_counted);
         let mut image = Image::new();
-        for (n, counter) in (0u32..).zip(direct) {
-            let key = std::iter::once(DIRECT).chain(n.to_be_bytes()).collect();
-            image.insert(key, counter.encode_to_vec().into());
+        for (kind, entities) in [(DIRECT, direct), (METER, meters)] {
+            for (n, entity) in (0u32..).zip(entities) {
+                let key = std::iter::once(kind).chain(n.to_be_bytes()).collect();
+                image.insert(key, entity.encode_to_vec().into());
+            }
         }
         let mut host = lock(&self.host);
         let (control, plane) = host.parts();
@@ -178,12 +214,15 @@ impl Device {
         let mut program = lock(&self.program);
         let mut host = lock(&self.host);
         let own = host.control().pipeline.program().clone();
-        let (mut effects_of_all, mut counters) = (Vec::new(), Vec::new());
+        let (mut effects_of_all, mut counters, mut meters) = (Vec::new(), Vec::new(), Vec::new());
         for (key, value) in image {
             if key.first() == Some(&DIRECT) {
                 let wrong = || fault!(Internal, "a direct counter cannot be read");
                 let entity = entity_of(value).ok_or_else(wrong)?;
                 counters.push(v1::Update { r#type: Type::Modify as i32, entity: Some(entity) });
+            } else if key.first() == Some(&METER) {
+                let wrong = || fault!(Internal, "a meter cannot be read");
+                meters.push(entity_of(value).ok_or_else(wrong)?);
             } else {
                 effects_of_all.extend(effects(&own, key, value)?);
             }
@@ -192,6 +231,14 @@ impl Device {
             let rights = crate::role::Rights::default();
             let (_, of_entries) = super::kept::taken(&mut program, &mut host, &counters, &rights)?;
             effects_of_all.extend(of_entries);
+        }
+        if !meters.is_empty() {
+            let rights = crate::role::Rights::default();
+            let (_, of_meters) =
+                super::kept::written(&mut program, &mut host, &rights, |writing| {
+                    meters.iter().try_for_each(|meter| carry_meter(writing, meter))
+                })?;
+            effects_of_all.extend(of_meters);
         }
         let done = host.apply_and(&[], |plane| {
             effects_of_all.into_iter().for_each(|effect| effect.happen(plane));

@@ -58,6 +58,22 @@ pub(super) fn write_direct(
     }
 }
 
+/// Sets counts, and leaves rates as they are.
+pub(super) fn carry(w: &mut Writing<'_>, e: &v1::MeterEntry) -> Result<(), Fault> {
+    let array = w.schema.meters.get(&e.meter_id);
+    let array = array.ok_or_else(|| unknown("meter", e.meter_id))?;
+    let at = index(e.index.as_ref(), array.size, &array.name)?;
+    let (Some(at), Some(data)) = (at, &e.counter_data) else { return Ok(()) };
+    units::set_counts(w, MeterId(array.first + at), data, &array.name)
+}
+
+/// The same of an entry's meter, or a default's.
+pub(super) fn carry_direct(w: &mut Writing<'_>, e: &v1::DirectMeterEntry) -> Result<(), Fault> {
+    let (Some(of), Some(data)) = (&e.table_entry, &e.counter_data) else { return Ok(()) };
+    let (t, owner) = table::named(w.schema, w.control, of)?;
+    units::set_counts(w, owner.meter(t), data, &t.name)
+}
+
 pub(super) fn read(r: &mut Reading<'_>, e: &v1::MeterEntry) -> Result<(), Fault> {
     let schema = r.schema;
     for (id, array) in r.chosen(&schema.meters, e.meter_id, "meter")? {

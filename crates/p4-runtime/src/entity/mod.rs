@@ -76,6 +76,15 @@ fn write_one(w: &mut Writing<'_>, kind: Type, entity: &E) -> Result<(), Fault> {
     }
 }
 
+/// A meter goes on from the counts of another process's, which has the same rates.
+pub fn carry_meter(w: &mut Writing<'_>, told: &v1::Entity) -> Result<(), Fault> {
+    match &told.entity {
+        Some(E::MeterEntry(e)) => meter::carry(w, e),
+        Some(E::DirectMeterEntry(e)) => meter::carry_direct(w, e),
+        _ => Err(fault!(Internal, "what is told is no meter")),
+    }
+}
+
 /// Adds what an entity asks for.
 pub fn read(r: &mut Reading<'_>, asked: &v1::Entity) -> Result<(), Fault> {
     let Some(entity) = &asked.entity else {

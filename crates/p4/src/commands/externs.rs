@@ -39,6 +39,36 @@ pub(super) fn rates(words: &[&str], packets: bool) -> Result<Meter, String> {
     Ok(Meter { packets, bands })
 }
 
+/// Rates as [`rates`] reads them, a blank before each.
+pub(super) fn rates_text(meter: &Meter) -> String {
+    let text = |band: &Band| match meter.packets {
+        true => format!(" {}:{}", band.rate as f64 / 1e6, band.burst),
+        false => format!(" {}:{}", band.rate as f64 / 8e6, band.burst / 8),
+    };
+    meter.bands.iter().rev().map(text).collect()
+}
+
+/// A member of a value set.
+pub(super) fn member(text: &str, width: u32) -> Result<Select, String> {
+    Ok(match text.split_once("&&&") {
+        Some((v, m)) => {
+            let (v, m) = (value(v, width)?, value(m, width)?);
+            Select::Masked(v.and(&m), m)
+        }
+        None => Select::Masked(value(text, width)?, Bits::ones(width)),
+    })
+}
+
+/// A member of a value set as [`member`] reads it.
+pub(super) fn member_text(member: &Select) -> String {
+    match member {
+        Select::Masked(v, m) if m.is_ones() => show(v),
+        Select::Masked(v, m) => format!("{}&&&{}", show(v), show(m)),
+        Select::Range(a, b) => format!("{}->{}", show(a), show(b)),
+        Select::Any | Select::ValueSet(_) => "*".to_string(),
+    }
+}
+
 impl Session<'_> {
     pub(super) fn register(&mut self, word: &str, rest: &[&str]) -> Result<(), String> {
         let (name, id, width) =
@@ -154,6 +184,14 @@ impl Session<'_> {
                 let updates = self.control.set_meter(id, rates(&rest[2..], packets)?)?;
                 self.take(updates)
             }
+            "meter_reset_rates" => {
+                let (_, id) = cell(rest[1])?;
+                if self.control.pipeline.meter(id).is_some() {
+                    let updates = self.control.remove_meter(id)?;
+                    self.take(updates)?;
+                }
+                Ok(())
+            }
             "meter_array_set_rates" => {
                 let config = rates(&rest[1..], packets)?;
                 for (_, id) in cells {
@@ -188,15 +226,7 @@ impl Session<'_> {
             named(&self.control.names.value_sets, |v| &v.0, "value set", rest[0])?.clone();
         let width = widths.iter().sum();
         let mut members = self.control.pipeline.value_set(id).to_vec();
-        let member = |text: &str| -> Result<Select, String> {
-            Ok(match text.split_once("&&&") {
-                Some((v, m)) => {
-                    let (v, m) = (value(v, width)?, value(m, width)?);
-                    Select::Masked(v.and(&m), m)
-                }
-                None => Select::Masked(value(text, width)?, Bits::ones(width)),
-            })
-        };
+        let member = |text: &str| member(text, width);
         match word {
             "pvs_add" => {
                 let new = member(rest[1])?;
@@ -212,13 +242,7 @@ impl Session<'_> {
             }
             "pvs_clear" => members.clear(),
             _ => {
-                let shown = |m: &Select| match m {
-                    Select::Masked(v, m) if m.is_ones() => show(v),
-                    Select::Masked(v, m) => format!("{}&&&{}", show(v), show(m)),
-                    Select::Range(a, b) => format!("{}->{}", show(a), show(b)),
-                    Select::Any | Select::ValueSet(_) => "*".to_string(),
-                };
-                let all: Vec<String> = members.iter().map(shown).collect();
+                let all: Vec<String> = members.iter().map(member_text).collect();
                 return self.tell(format!("{name}: {}", all.join(", ")));
             }
         }

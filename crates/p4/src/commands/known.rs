@@ -70,6 +70,12 @@ pub(super) const KNOWN: &[Known] = &[
     known("show_actions", "", (0, 0), "Show all actions"),
     known("mc_mgrp_create", "GROUP", (1, 1), "Make a multicast group"),
     known("mc_mgrp_destroy", "GROUP", (1, 1), "Remove a multicast group"),
+    known(
+        "mc_mgrp_set",
+        "GROUP [RID:PORT ...]",
+        (1, ANY),
+        "Set all copies of a multicast group, which may be new",
+    ),
     known("mc_node_create", "RID PORT ...", (1, ANY), "Make a multicast node; tells its handle"),
     known("mc_node_update", "NODE PORT ...", (1, ANY), "Give a multicast node other ports"),
     known("mc_node_destroy", "NODE", (1, 1), "Remove a multicast node"),
@@ -100,6 +106,7 @@ pub(super) const KNOWN: &[Known] = &[
         (2, 3),
         "Set the rates of all cells of a meter",
     ),
+    known("meter_reset_rates", "METER INDEX", (2, 2), "Take a meter's rates away: all is green"),
     known("meter_get_rates", "METER INDEX", (2, 2), "Show a meter's rates"),
     known(
         "act_prof_create_member",

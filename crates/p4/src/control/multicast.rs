@@ -91,6 +91,27 @@ impl Control {
         self.group_updates(group)
     }
 
+    /// A multicast group of these numbers and ports, in place of what it was.
+    pub fn multicast_put(&mut self, group: u32, to: &[(u16, u32)]) -> Result<Vec<Update>, Refused> {
+        let mut updates = match self.multicast.groups.contains_key(&group) {
+            true => Vec::new(),
+            false => self.group_create(group)?,
+        };
+        let replica = |(instance, port): &(u16, u32)| Replica {
+            port: *port,
+            instance: *instance,
+            numbered: false,
+            backups: Vec::new(),
+        };
+        let metadata = self.multicast.copies.get(&group).map(|c| c.metadata.clone());
+        let to = Copies {
+            replicas: to.iter().map(replica).collect(),
+            metadata: metadata.unwrap_or_default(),
+        };
+        updates.extend(self.multicast_set(group, to)?);
+        Ok(updates)
+    }
+
     /// There is such a multicast group.
     pub fn has_multicast_group(&self, group: u32) -> bool {
         group < SESSION_GROUP && self.multicast.groups.contains_key(&group)
@@ -323,7 +344,9 @@ impl Control {
     /// A mirroring session that sends to a port; in place of what the session was.
     pub fn mirror(&mut self, session: u32, port: u16) -> Result<Vec<Update>, Refused> {
         let cut = Cut::default();
-        let all = self.mirror_as(session, port, 0, cut)?;
+        let before = self.session_of(session).and_then(|(_, group)| group);
+        let mut all = self.mirror_as(session, port, 0, cut)?;
+        all.extend(self.not_mirrored(before)?);
         let replica =
             Replica { port: port.into(), instance: 0, numbered: false, backups: Vec::new() };
         self.multicast.sessions.insert(session, Session { replicas: vec![replica], cut });
@@ -348,8 +371,24 @@ impl Control {
         Ok(all)
     }
 
+    /// No more session sends to a multicast group, unless another one does.
+    fn not_mirrored(&mut self, group: Option<u32>) -> Result<Vec<Update>, Refused> {
+        let Some(group) = group else { return Ok(Vec::new()) };
+        let mut sessions = self.multicast.sessions.keys();
+        let sends = |n: &u32| self.session_of(*n).is_some_and(|(_, to)| to == Some(group));
+        if sessions.any(sends) || !self.multicast.mirrored.remove(&group) {
+            return Ok(Vec::new());
+        }
+        let id = GroupId(MIRROR_GROUP | group);
+        match self.pipeline.group(id) {
+            Some(_) => self.commit(vec![Update::RemoveGroup(id)]),
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// A mirroring session that sends to a multicast group; in place of what the session was.
     pub fn mirror_group(&mut self, session: u32, group: u32) -> Result<Vec<Update>, Refused> {
+        let before = self.session_of(session).and_then(|(_, group)| group);
         self.multicast.mirrored.insert(group);
         self.multicast.groups.entry(group).or_default();
         let mut all = self.group_updates(group)?;
@@ -360,6 +399,9 @@ impl Control {
         let cut = self.multicast.cuts.get(&group).copied().unwrap_or_default();
         let replicas = self.replicas(group);
         self.multicast.sessions.insert(session, Session { replicas, cut });
+        if before != Some(group) {
+            all.extend(self.not_mirrored(before)?);
+        }
         Ok(all)
     }
 
@@ -441,8 +483,21 @@ impl Control {
         self.multicast.sessions.iter().map(|(s, of)| (*s, of))
     }
 
+    /// A session, and the multicast group that its clones go to, if it was made for one.
+    pub fn session_of(&self, session: u32) -> Option<(&Session, Option<u32>)> {
+        let of = self.multicast.sessions.get(&session)?;
+        let found = self.find_session(SESSIONS[0], session);
+        let group = found.and_then(|(table, entry)| {
+            let call = &self.pipeline.entries(table).get(entry)?.action;
+            let [group] = &call.args[..] else { return None };
+            Some(group.low_u32() & !MIRROR_GROUP).filter(|group| *group < SESSION_GROUP)
+        });
+        Some((of, group))
+    }
+
     /// Removes a mirroring session.
     pub fn mirror_delete(&mut self, session: u32) -> Result<Vec<Update>, Refused> {
+        let group = self.session_of(session).and_then(|(_, group)| group);
         if self.multicast.sessions.remove(&session).is_none() {
             return Err(no!(NotFound, "there is no mirroring session {session}"));
         }
@@ -462,6 +517,7 @@ impl Control {
             let gone = gone.map(Update::RemoveGroup).collect();
             all.extend(self.commit(gone)?);
         }
+        all.extend(self.not_mirrored(group)?);
         Ok(all)
     }
 }

@@ -1,6 +1,7 @@
 //! What a running switch has counted: entries, tables, registers, meters.
 
 use super::{Switch, TableStats, lock};
+use datapath::meter::LiveMeter;
 use ir::TableId;
 use state::counters::{CounterValue, CountersFull};
 use state::meters::MeterStats;
@@ -68,10 +69,20 @@ impl Switch {
     /// What a meter has counted, if it exists: packets and bytes that reached it, and for each band,
     /// in the order of the meter's bands, what it applied to.
     pub fn meter_stats(&self, meter: ir::MeterId) -> Option<MeterStats> {
+        self.with_meter(meter, LiveMeter::stats)
+    }
+
+    /// A meter goes on from what another process has counted; false if it is not there.
+    pub fn carry_meter(&self, meter: ir::MeterId, counted: &MeterStats) -> bool {
+        self.with_meter(meter, |live| live.carry(counted)).unwrap_or(false)
+    }
+
+    /// The meter as it is now.
+    fn with_meter<T>(&self, meter: ir::MeterId, with: impl FnOnce(&LiveMeter) -> T) -> Option<T> {
         let mut control = lock(&self.inner.control);
         self.inner.publish(&mut control);
         drop(control);
         let snapshot = self.inner.publisher.snapshot();
-        snapshot.meter(meter).map(|m| m.stats())
+        snapshot.meter(meter).map(with)
     }
 }
