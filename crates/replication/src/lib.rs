@@ -40,7 +40,7 @@
 //! | [`shares`] | the state machines of all shares |
 //! | [`store`] | what is kept in the engine's store |
 //!
-//! Checked by: `tests/simulation.rs`, members, store and stream under a virtual clock, with loss, delay, reordering, pauses,
+//! Checked by: `tests/simulation`, members, shares, store and stream under a virtual clock, with loss, delay, reordering, pauses,
 //! partitions and crashes, and faults that are planted and found; the fuzz target `replication`.
 
 mod bytes;

@@ -336,6 +336,11 @@ impl Member {
         self.has_synced
     }
 
+    /// Whether it has all connections of the active member's, or is active.
+    pub fn is_synced(&self) -> bool {
+        self.role == Role::Active || self.receiver.sync() == Sync::Has
+    }
+
     /// The highest epoch that it knows.
     pub fn epoch(&self) -> u64 {
         self.epoch
@@ -494,7 +499,7 @@ impl Member {
     }
 
     fn beat(&mut self) {
-        let synced = self.role == Role::Active || self.receiver.sync() == Sync::Has;
+        let synced = self.is_synced();
         let active = self.role == Role::Active;
         let beat = Heartbeat {
             group: self.config.group.clone(),
@@ -672,6 +677,10 @@ impl Member {
         if peer.closed_ns.is_some() {
             return;
         }
+        if anew && self.receiver.of().is_some_and(|(name, _)| name == beat.from) {
+            // Its messages are numbered anew.
+            self.receiver.begin_anew();
+        }
         let older = |last: &Heartbeat| !anew && last.number >= beat.number;
         if anew || peer.heard_ns.is_none_or(|heard| now_ns.saturating_sub(heard) > bound) {
             peer.since_ns = now_ns;
@@ -782,7 +791,15 @@ impl Member {
             if other && epoch >= self.epoch && self.role == Role::Active {
                 self.epoch = epoch;
                 self.demote(now_ns, Reason::Store(member));
-            } else if epoch > self.epoch && self.role == Role::Standby {
+            } else if epoch > self.epoch && self.role == Role::Active {
+                // An earlier self has written it, and others may know that epoch.
+                self.epoch = epoch + 1;
+                let note = format!(
+                    "the store knows of epoch {epoch}: this member goes on in the next one"
+                );
+                self.actions.push(Action::Note(note));
+                self.beat();
+            } else if epoch > self.epoch {
                 self.epoch = epoch;
             }
         }
@@ -895,7 +912,7 @@ impl Member {
             same: peer.last.as_ref().is_none_or(|last| last.digest == self.config.digest),
         });
         let peers: Vec<PeerView> = peers.collect();
-        let synced = self.role == Role::Active || self.receiver.sync() == Sync::Has;
+        let synced = self.is_synced();
         let protected = match self.role {
             Role::Active => self.heir(now_ns).is_some(),
             Role::Standby => synced,

@@ -1,7 +1,8 @@
 //! What a member does that somebody has told what to be, and one that hears another by the engine alone.
 
 use replication::member::{Config, Member, SETTLES_NS};
-use replication::{Action, Role};
+use replication::message::Part;
+use replication::{Action, Owner, Role};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -107,4 +108,50 @@ fn who_stays_active_tells_the_network_when_another_gives_way() {
     }
     assert_eq!((a.role(), b.role()), (Role::Standby, Role::Active));
     assert_eq!(told, 1);
+}
+
+#[test]
+fn an_epoch_of_an_earlier_self_is_not_used_again() {
+    let mut a = alone();
+    a.tick(2 * SECOND, 0);
+    assert_eq!((a.role(), a.epoch()), (Role::Active, 1), "it knows of no store");
+    a.take_actions();
+    a.connected(true);
+    let before = Owner { epoch: 3, member: "a".to_owned() };
+    a.stored(2 * SECOND, 7, Some(before));
+    assert_eq!((a.role(), a.epoch()), (Role::Active, 4));
+    let now = Owner { epoch: 4, member: "a".to_owned() };
+    assert!(a.take_actions().contains(&Action::Write(7, now)));
+}
+
+#[test]
+fn who_starts_anew_in_the_same_epoch_is_followed_from_its_first_message_on() {
+    let (mut a, mut b) = (named("a", "b"), named("b", "a"));
+    let tell = |from: &mut Member, to: &mut Member, now: u64| {
+        from.tick(now, now);
+        for action in from.take_actions() {
+            match action {
+                Action::Beat(beat) => to.heard(now, beat),
+                Action::Send(message) => to.received(now, message),
+                _ => {}
+            }
+        }
+    };
+    a.promote_by_command(0).unwrap();
+    tell(&mut a, &mut b, 1);
+    let (id, begins) = a.all_begins(2, 2, "b").unwrap();
+    b.received(2, begins);
+    let some = |n: u64| vec![Part { tracker: "ct".to_owned(), records: vec![n as u8] }];
+    (0..5).for_each(|n| b.received(3, a.part_of_all(3, 3, id, some(n)).unwrap()));
+    b.received(4, a.all_ends(4, 4, id).unwrap());
+    assert!(b.is_synced());
+    // Its next life knows of no epoch either.
+    let config = Config { incarnation: 2, ..a.config().clone() };
+    let mut a = Member::new(config, 5).unwrap();
+    a.promote_by_command(5).unwrap();
+    tell(&mut a, &mut b, 6);
+    assert!(!b.is_synced(), "it has nothing of this life's");
+    b.take_actions();
+    b.received(7, a.changes(7, 7, some(9)).unwrap());
+    assert_eq!(b.take_actions(), [Action::Apply(some(9))]);
 }
