@@ -840,10 +840,17 @@ impl Member {
     }
 
     /// Who would go on if this member handed over: it lives and has all connections.
+    ///
+    /// Who was not run for a while believes nobody by what was said before, nor by what has waited for it meanwhile.
     pub fn heir(&self, now_ns: u64) -> Option<String> {
+        let interval = self.config.interval_ns;
+        let bound = interval * u64::from(self.config.misses);
+        let fresh = |heard: u64| {
+            heard >= self.listens_ns + interval && now_ns.saturating_sub(heard) <= bound
+        };
         let fits = |peer: &Peer| {
-            let last = peer.last.as_ref().filter(|_| self.is_alive(peer, now_ns));
-            last.is_some_and(|last| {
+            let lives = self.is_alive(peer, now_ns) && peer.heard_ns.is_some_and(fresh);
+            peer.last.as_ref().filter(|_| lives).is_some_and(|last| {
                 last.synced && !last.active && last.digest == self.config.digest
             })
         };

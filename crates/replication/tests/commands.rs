@@ -155,3 +155,35 @@ fn who_starts_anew_in_the_same_epoch_is_followed_from_its_first_message_on() {
     b.received(7, a.changes(7, 7, some(9)).unwrap());
     assert_eq!(b.take_actions(), [Action::Apply(some(9))]);
 }
+
+#[test]
+fn who_stood_still_hands_over_to_nobody_by_what_it_heard_before() {
+    let (mut a, mut b) = (named("a", "b"), named("b", "a"));
+    let ms = 1_000_000;
+    a.promote_by_command(0).unwrap();
+    let mut beat = None;
+    for n in 1..20 {
+        let now = n * 10 * ms;
+        b.tick(now, now);
+        for action in b.take_actions() {
+            if let Action::Beat(mut said) = action {
+                (said.synced, said.epoch) = (true, 1);
+                a.heard(now, said.clone());
+                beat = Some(said);
+            }
+        }
+        a.tick(now, now);
+    }
+    assert_eq!(a.heir(190 * ms).as_deref(), Some("b"));
+    // Stopped, and gone on: what has waited in a socket meanwhile is as old.
+    let (now, mut old) = (5 * SECOND, beat.unwrap());
+    old.number += 1;
+    a.heard(now, old.clone());
+    a.tick(now, now);
+    assert_eq!(a.heir(now), None);
+    assert!(a.hand_over(now, now).unwrap_err().contains("no standby"), "and it stays active");
+    assert_eq!(a.role(), Role::Active);
+    old.number += 1;
+    a.heard(now + 10 * ms, old);
+    assert_eq!(a.heir(now + 10 * ms).as_deref(), Some("b"));
+}
