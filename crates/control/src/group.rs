@@ -59,6 +59,8 @@ pub(crate) struct Shown {
     pub(crate) views: Vec<View>,
     /// Of each, whether it was drained here.
     pub(crate) drained: Vec<bool>,
+    /// Of each, its services that are not there, and registers.
+    pub(crate) missing: Vec<Vec<String>>,
     pub(crate) counts: Counts,
 }
 

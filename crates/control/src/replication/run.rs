@@ -23,8 +23,8 @@ const BROUGHT: usize = 4096;
 const FAULT_NS: u64 = 10_000_000_000;
 /// Trackers are looked for so often.
 const LOOK_NS: u64 = 1_000_000_000;
-/// What people are shown is renewed so often.
-const SHOW_NS: u64 = 5_000_000;
+/// What people are shown is renewed so often, and when somebody looks: who looks at a thread that stands still sees what is no older.
+const SHOW_NS: u64 = 1_000_000_000;
 /// A member that is asked to end hands over in so long.
 const ENDS: Duration = Duration::from_millis(200);
 
@@ -92,17 +92,6 @@ impl Runner {
             fault: None,
         };
         runner.look();
-        for share in &runner.shares {
-            for service in share.copy.missing() {
-                tracing::warn!(
-                    service,
-                    "a share of the group is to have a service that is not there"
-                );
-            }
-            for register in share.copy.missing_registers() {
-                tracing::warn!(register, "the group is to have a register that no program has");
-            }
-        }
         Ok(runner)
     }
 
@@ -286,6 +275,10 @@ impl Runner {
                 self.done(links, engine);
                 let _ = to.send(done);
             }
+            Asked::Show(to) => {
+                self.show(now_ns);
+                let _ = to.send(());
+            }
             Asked::End => {
                 for at in 0..self.shares.len() {
                     let member = &self.members.all()[at];
@@ -433,6 +426,7 @@ impl Runner {
         for (share, member) in self.shares.iter_mut().zip(self.members.all_mut()) {
             share.copy.look();
             member.set_digest(share.copy.digest());
+            share.miss(&member.config().share);
         }
     }
 
@@ -581,6 +575,7 @@ impl Runner {
         let mut shown = lock(&self.shown);
         shown.views = self.members.all().iter().map(|member| member.view(now_ns)).collect();
         shown.drained = self.members.all().iter().map(Member::is_drained).collect();
+        shown.missing = self.shares.iter().map(|share| share.missing.clone()).collect();
         // A server that goes on refusing says so again and again.
         let connected = shown.views.iter().any(|view| view.store.connected);
         let lasts = |at: u64| !connected || now_ns - at < FAULT_NS;
@@ -620,27 +615,4 @@ fn wall_ns() -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_stripe_is_two_members_own() {
-        for count in 2..=16 {
-            let sets = (64 / u64::from(count) / 4).clamp(1, 4);
-            for (place, other) in (0..count).flat_map(|a| (0..count).map(move |b| (a, b))) {
-                for (life, later) in (0..4).flat_map(|a| (0..4).map(move |b| (a, b))) {
-                    let of = |place, knows, life| stripes((place, count), knows, life).0;
-                    let mine = of(place, true, life);
-                    assert!(mine.count_ones() >= 64 / count / 2, "{count} {place} {mine:x}");
-                    assert!(of(place, false, life) != 0, "{count} {place} {life}");
-                    if place != other {
-                        assert_eq!(mine & of(other, true, later), 0);
-                    } else if life % sets != later % sets {
-                        let earlier = "what an earlier self has given out";
-                        assert_eq!(mine & of(place, false, later), 0, "{earlier}");
-                    }
-                }
-            }
-        }
-    }
-}
+mod tests;

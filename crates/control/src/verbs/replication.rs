@@ -57,6 +57,10 @@ pub struct Answer {
     pub group: String,
     /// This member.
     pub member: String,
+    /// Its process, and the version of millrace that it runs.
+    pub pid: u32,
+    /// See there.
+    pub version: String,
     /// `active`, `standby`, or `shared` if it forwards some of the shares.
     pub role: String,
     /// The highest epoch that it knows.
@@ -91,6 +95,9 @@ pub struct Answer {
     pub notified: Option<(u64, u64)>,
     /// The others.
     pub peers: Vec<Peer>,
+    /// Services and registers that it is to have and has not; of shares, see there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// The shares, if there are some.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,
@@ -118,6 +125,9 @@ pub struct Share {
     pub seq: u64,
     /// Messages that were missing.
     pub gaps: u64,
+    /// Its services that are not there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
 /// Another member.
@@ -159,7 +169,7 @@ fn owner(view: &View) -> Option<(String, u64)> {
 }
 
 impl Share {
-    fn of(view: &View, drained: bool, member: &str) -> Share {
+    fn of(view: &View, drained: bool, missing: &[String], member: &str) -> Share {
         let active = view.role == replication::Role::Active;
         let leads = |peer: &&PeerView| {
             let last = peer.last.as_ref();
@@ -176,6 +186,7 @@ impl Share {
             owner: owner(view),
             seq: view.seq,
             gaps: view.gaps,
+            missing: missing.to_vec(),
         }
     }
 }
@@ -201,18 +212,21 @@ impl Peer {
 
 impl Answer {
     fn of(shown: &Shown) -> Answer {
-        let Shown { group, member, views, drained, counts } = shown;
+        let Shown { group, member, views, drained, missing, counts } = shown;
         let active = |view: &View| view.role == replication::Role::Active;
         let mut peers: BTreeMap<&str, Vec<&PeerView>> = BTreeMap::new();
         for peer in views.iter().flat_map(|view| &view.peers) {
             peers.entry(&peer.name).or_default().push(peer);
         }
-        let shares = views.iter().zip(drained).filter(|(view, _)| !view.share.is_empty());
+        let shares = views.iter().zip(drained).zip(missing);
+        let shares = shares.filter(|((view, _), _)| !view.share.is_empty());
         let alone = views.first().filter(|view| view.share.is_empty());
         Answer {
             handed_to: None,
             group: group.clone(),
             member: member.clone(),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             role: words(views.iter().map(active)),
             epoch: views.iter().map(|view| view.epoch).max().unwrap_or(0),
             protected: views.iter().all(|view| view.protected),
@@ -229,7 +243,10 @@ impl Answer {
             faults: counts.faults,
             notified: counts.notified,
             peers: peers.values().map(|all| Peer::of(all)).collect(),
-            shares: shares.map(|(view, drained)| Share::of(view, *drained, member)).collect(),
+            missing: alone.and(missing.first()).cloned().unwrap_or_default(),
+            shares: shares
+                .map(|((view, drained), missing)| Share::of(view, *drained, missing, member))
+                .collect(),
         }
     }
 }
@@ -295,6 +312,9 @@ impl Verb for Replication {
                 "left out: {unknown} for trackers that are not here, {refused} that were none, {no_room} without room"
             );
         }
+        if !answer.missing.is_empty() {
+            let _ = writeln!(out, "MISSING: {}", answer.missing.join(", "));
+        }
         for share in &answer.shares {
             let Share { name, role, epoch, .. } = share;
             let who = match (&share.active, &**role) {
@@ -313,8 +333,14 @@ impl Verb for Replication {
                 None => "store names nobody".to_owned(),
             };
             let drained = if share.drained { ", drained" } else { "" };
-            let _ =
-                writeln!(out, "share {name}: active {who}, epoch {epoch}, {has}, {owner}{drained}");
+            let missing = match &share.missing[..] {
+                [] => String::new(),
+                missing => format!(", MISSING: {}", missing.join(", ")),
+            };
+            let _ = writeln!(
+                out,
+                "share {name}: active {who}, epoch {epoch}, {has}, {owner}{drained}{missing}"
+            );
         }
         for peer in &answer.peers {
             let alive = if peer.alive { "alive" } else { "DEAD" };
