@@ -187,3 +187,81 @@ fn who_stood_still_hands_over_to_nobody_by_what_it_heard_before() {
     a.heard(now + 10 * ms, old);
     assert_eq!(a.heir(now + 10 * ms).as_deref(), Some("b"));
 }
+
+#[test]
+fn who_has_all_of_an_earlier_epoch_is_no_heir() {
+    let (mut a, mut b) = (named("a", "b"), named("b", "a"));
+    let ms = 1_000_000;
+    a.promote_by_command(0).unwrap();
+    let mut number = 0;
+    let mut said = |epoch, a: &mut Member, now| {
+        b.tick(now, now);
+        let beat = b.take_actions().into_iter().find_map(|action| match action {
+            Action::Beat(beat) => Some(beat),
+            _ => None,
+        });
+        number += 1;
+        a.tick(now, now);
+        a.heard(now, replication::Heartbeat { synced: true, epoch, number, ..beat.unwrap() });
+    };
+    said(1, &mut a, 20 * ms);
+    assert_eq!(a.heir(20 * ms).as_deref(), Some("b"));
+    a.demote_by_command(20 * ms);
+    a.promote_by_command(20 * ms).unwrap();
+    assert_eq!((a.epoch(), a.heir(20 * ms)), (2, None));
+    said(2, &mut a, 30 * ms);
+    assert_eq!(a.heir(30 * ms).as_deref(), Some("b"));
+    // A standby says so itself, when it hears of an epoch by the store alone.
+    let mut c = named("c", "a");
+    c.heard(0, {
+        a.tick(40 * ms, 0);
+        let beats = a.take_actions().into_iter();
+        let mut beats = beats.filter_map(|action| match action {
+            Action::Beat(beat) => Some(beat),
+            _ => None,
+        });
+        beats.next_back().unwrap()
+    });
+    let (id, begins) = a.all_begins(0, 0, "c").unwrap();
+    c.received(0, begins);
+    c.received(0, a.all_ends(0, 0, id).unwrap());
+    assert!(c.is_synced());
+    c.stored(0, 9, Some(Owner { epoch: 3, member: "b".to_owned() }));
+    assert!(!c.is_synced());
+}
+
+#[test]
+fn who_goes_on_without_all_connections_tells_nobody_that_these_are_all() {
+    let ms = 1_000_000;
+    for (loses, knows) in [(false, true), (true, false)] {
+        let (mut a, mut b) = (named("a", "b"), named("b", "a"));
+        a.connected(true);
+        a.stored(0, 0, None);
+        a.promote_by_command(0).unwrap();
+        a.stored(0, 1, Some(Owner { epoch: 1, member: "a".to_owned() }));
+        assert!(a.has_synced(), "the first there is");
+        b.connected(true);
+        let beats = |from: &mut Member, now| {
+            from.tick(now, now);
+            let beats = from.take_actions().into_iter();
+            let beats = beats.filter_map(|action| match action {
+                Action::Beat(beat) => Some(beat),
+                _ => None,
+            });
+            beats.collect::<Vec<_>>()
+        };
+        beats(&mut a, 10 * ms).into_iter().for_each(|beat| b.heard(10 * ms, beat));
+        let (id, begins) = a.all_begins(0, 0, "b").unwrap();
+        b.received(11 * ms, begins);
+        b.received(11 * ms, a.all_ends(0, 0, id).unwrap());
+        beats(&mut a, 20 * ms).into_iter().for_each(|beat| b.heard(20 * ms, beat));
+        assert!(b.has_synced());
+        if loses {
+            b.connected(false);
+        }
+        b.closed(25 * ms, "a");
+        let said = beats(&mut b, 26 * ms);
+        assert_eq!((b.role(), b.has_synced()), (Role::Active, true));
+        assert!(said.last().is_some_and(|beat| beat.active && beat.knows == knows), "{loses}");
+    }
+}
