@@ -37,6 +37,7 @@
 //! | [`member`] | the state machine |
 //! | [`receiver`] | what a standby knows of the stream |
 //! | [`placement`] | who is to have which share |
+//! | [`pool`] | stripes of ports that are claimed in the store |
 //! | [`shares`] | the state machines of all shares |
 //! | [`store`] | what is kept in the engine's store |
 //!
@@ -50,6 +51,7 @@ pub mod heartbeat;
 pub mod member;
 pub mod message;
 pub mod placement;
+pub mod pool;
 pub mod receiver;
 pub mod shares;
 pub mod store;

@@ -52,6 +52,7 @@ enum Asked {
     Demote(Option<String>, Answer<Result<(), String>>),
     Drain(Option<String>, Answer<Result<String, String>>),
     Rebalance(Answer<Result<(), String>>),
+    Forget(String, Answer<Result<(), String>>),
     /// Shows what is known.
     Show(Answer<()>),
     End,
@@ -121,6 +122,7 @@ fn shown(settings: &Settings) -> Result<Shown, String> {
         views: members.all().iter().map(|member| member.view(0)).collect(),
         drained: vec![false; members.all().len()],
         missing: vec![Vec::new(); members.all().len()],
+        stripes: vec![None; members.all().len()],
         counts: Counts::default(),
     })
 }
@@ -149,6 +151,10 @@ impl Group for Replication {
 
     fn rebalance(&self) -> Result<(), String> {
         self.asks(Asked::Rebalance)
+    }
+
+    fn forget(&self, member: String) -> Result<(), String> {
+        self.asks(|to| Asked::Forget(member, to))
     }
 
     fn stop(&self) {

@@ -1,6 +1,6 @@
 //! `replication`: the group that this process is a member of, shown; and who of it forwards.
 
-use crate::group::Shown;
+use crate::group::{Shown, Stripes};
 use crate::protocol::Reply;
 use crate::role::Role;
 use crate::verb::{At, Change, Verb};
@@ -19,6 +19,9 @@ pub struct Replication {
     /// With which share; with all of them without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
+    /// Which other member is gone for good.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
 }
 
 /// What a member is to do.
@@ -33,6 +36,8 @@ pub enum Act {
     Drain,
     /// It was drained, and gets its shares back.
     Rebalance,
+    /// Another member is gone for good: what it has claimed of the pool of ports is free.
+    Forget,
 }
 
 impl Act {
@@ -42,6 +47,7 @@ impl Act {
             Act::Demote => "demote",
             Act::Drain => "drain",
             Act::Rebalance => "rebalance",
+            Act::Forget => "forget",
         }
     }
 }
@@ -98,6 +104,9 @@ pub struct Answer {
     /// Services and registers that it is to have and has not; of shares, see there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+    /// Stripes of ports, where some are a pool; of shares, see there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stripes: Option<Stripes>,
     /// The shares, if there are some.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,
@@ -128,6 +137,9 @@ pub struct Share {
     /// Its services that are not there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+    /// Stripes of ports, where some are a pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stripes: Option<Stripes>,
 }
 
 /// Another member.
@@ -148,6 +160,11 @@ pub struct Peer {
     pub seq: u64,
     /// Milliseconds since it was heard.
     pub silent_ms: Option<u64>,
+}
+
+fn told(stripes: &Stripes) -> String {
+    let Stripes { usable, claimed, free } = stripes;
+    format!("{usable} of 64 stripes here, {claimed} of them claimed, {free} free")
 }
 
 fn word(active: bool) -> String {
@@ -187,6 +204,7 @@ impl Share {
             seq: view.seq,
             gaps: view.gaps,
             missing: missing.to_vec(),
+            stripes: None,
         }
     }
 }
@@ -212,14 +230,14 @@ impl Peer {
 
 impl Answer {
     fn of(shown: &Shown) -> Answer {
-        let Shown { group, member, views, drained, missing, counts } = shown;
+        let Shown { group, member, views, drained, missing, stripes, counts } = shown;
         let active = |view: &View| view.role == replication::Role::Active;
         let mut peers: BTreeMap<&str, Vec<&PeerView>> = BTreeMap::new();
         for peer in views.iter().flat_map(|view| &view.peers) {
             peers.entry(&peer.name).or_default().push(peer);
         }
-        let shares = views.iter().zip(drained).zip(missing);
-        let shares = shares.filter(|((view, _), _)| !view.share.is_empty());
+        let shares = views.iter().zip(drained).zip(missing).zip(stripes);
+        let shares = shares.filter(|(((view, _), _), _)| !view.share.is_empty());
         let alone = views.first().filter(|view| view.share.is_empty());
         Answer {
             handed_to: None,
@@ -243,9 +261,13 @@ impl Answer {
             faults: counts.faults,
             notified: counts.notified,
             peers: peers.values().map(|all| Peer::of(all)).collect(),
+            stripes: alone.and(stripes.first()).copied().flatten(),
             missing: alone.and(missing.first()).cloned().unwrap_or_default(),
             shares: shares
-                .map(|((view, drained), missing)| Share::of(view, *drained, missing, member))
+                .map(|(((view, drained), missing), stripes)| Share {
+                    stripes: *stripes,
+                    ..Share::of(view, *drained, missing, member)
+                })
                 .collect(),
         }
     }
@@ -267,6 +289,9 @@ impl Verb for Replication {
             Some(Act::Demote) => group.demote(self.share)?,
             Some(Act::Drain) => handed_to = Some(group.drain(self.share)?),
             Some(Act::Rebalance) => group.rebalance()?,
+            Some(Act::Forget) => {
+                group.forget(self.member.ok_or("which member is gone?")?)?;
+            }
         }
         Ok(Reply::Answer(Answer { handed_to, ..Answer::of(&group.shown()) }))
     }
@@ -312,6 +337,9 @@ impl Verb for Replication {
                 "left out: {unknown} for trackers that are not here, {refused} that were none, {no_room} without room"
             );
         }
+        if let Some(stripes) = &answer.stripes {
+            let _ = writeln!(out, "ports: {}", told(stripes));
+        }
         if !answer.missing.is_empty() {
             let _ = writeln!(out, "MISSING: {}", answer.missing.join(", "));
         }
@@ -337,6 +365,8 @@ impl Verb for Replication {
                 [] => String::new(),
                 missing => format!(", MISSING: {}", missing.join(", ")),
             };
+            let ports = share.stripes.as_ref().map(|stripes| format!(", ports: {}", told(stripes)));
+            let missing = format!("{}{missing}", ports.unwrap_or_default());
             let _ = writeln!(
                 out,
                 "share {name}: active {who}, epoch {epoch}, {has}, {owner}{drained}{missing}"
@@ -360,7 +390,8 @@ impl Verb for Replication {
 
     fn change(&self) -> Option<Change> {
         let act = self.action?;
-        let share = self.share.as_deref().map(|share| format!(" {share}")).unwrap_or_default();
+        let about = self.share.as_deref().or(self.member.as_deref());
+        let share = about.map(|about| format!(" {about}")).unwrap_or_default();
         Some(Change { kind: "replication", how: "modify", text: format!("{}{share}", act.word()) })
     }
 

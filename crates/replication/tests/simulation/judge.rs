@@ -14,6 +14,8 @@ pub(crate) struct Tally {
     pub(crate) handed: u64,
     /// Connections that were judged then.
     pub(crate) kept: u64,
+    /// Claims that the store has confirmed.
+    pub(crate) claims: u64,
 }
 
 impl std::ops::AddAssign for Tally {
@@ -21,6 +23,7 @@ impl std::ops::AddAssign for Tally {
         self.deaths += other.deaths;
         self.handed += other.handed;
         self.kept += other.kept;
+        self.claims += other.claims;
     }
 }
 
@@ -127,11 +130,14 @@ impl World {
 
     /// All was quiet for long enough.
     pub(crate) fn judge_the_end(&mut self) {
-        for share in 0..self.store.len() {
-            if let Err(problem) = self.judge_share(share) {
-                return self.fail(format!("share {share}: {problem}"));
-            }
+        if let Err(problem) = self.find_problem() {
+            self.fail(problem);
         }
+    }
+
+    pub(crate) fn find_problem(&self) -> Result<(), String> {
+        let judge = |share| self.judge_share(share).map_err(|why| format!("share {share}: {why}"));
+        (0..self.store.len()).try_for_each(judge)
     }
 
     fn judge_share(&self, share: usize) -> Result<(), String> {

@@ -1,7 +1,8 @@
 //! Connections and backends: made, told, applied.
 
-use crate::world::{MS, Planted, World};
+use crate::world::{BEGINS, MS, Planted, World};
 use replication::message::Part;
+use replication::pool::Pool;
 use std::collections::BTreeMap;
 
 /// Outside ports of a share.
@@ -15,12 +16,18 @@ pub(crate) struct Connection {
     pub(crate) progress: u64,
 }
 
+/// Stripes of ports: the second half is the pool, where there is one.
+const STRIPES: u16 = 16;
+const POOL: u64 = 0xff00;
+
 /// What a member holds of a share.
-#[derive(Default)]
 pub(crate) struct Held {
     pub(crate) connections: BTreeMap<u32, Connection>,
     /// What is known of a balancer's backends: another number with each change, and when it changed.
     pub(crate) backends: (u64, u64),
+    pub(crate) pool: Pool,
+    /// Stripes that it has asked for.
+    asked: u64,
     /// What is to be told.
     changed: Vec<u32>,
     backends_changed: bool,
@@ -31,9 +38,22 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    pub(crate) fn new(name: &str) -> Held {
+        Held {
+            connections: BTreeMap::new(),
+            backends: (0, 0),
+            pool: Pool::new(name, POOL),
+            asked: 0,
+            changed: Vec::new(),
+            backends_changed: false,
+            lost_at: 0,
+            synced_since: None,
+        }
+    }
+
     /// Of one that has started anew.
-    pub(crate) fn after(before: &Held) -> Held {
-        Held { lost_at: before.lost_at, ..Held::default() }
+    pub(crate) fn after(before: &Held, name: &str) -> Held {
+        Held { lost_at: before.lost_at, ..Held::new(name) }
     }
 
     pub(crate) fn demoted(&mut self) {
@@ -130,15 +150,36 @@ impl World {
     }
 
     /// Whether a member may give a port out. Half of its own it gives out only once it knows all connections; of the other half, another part
-    /// each time it starts.
-    fn may_give(&self, n: usize, share: usize, port: u16) -> bool {
-        let count = self.nodes.len() as u16;
-        let part = u64::from(port / count) % 16;
+    /// each time it starts. What is in the pool it has claimed, or claims some of it when it runs short, which it does
+    /// when trouble begins.
+    fn may_give(&mut self, n: usize, share: usize, port: u16) -> bool {
+        let (count, stripe) = (self.nodes.len() as u16, port % STRIPES);
+        let knows = self.member(n, share).has_synced();
+        if self.planted == Planted::NoStripes {
+            return true;
+        }
+        if self.pool && POOL >> stripe & 1 != 0 {
+            let short = knows && self.now >= BEGINS && self.random.one_in(30);
+            let held = &mut self.nodes[n].held[share];
+            let mut mine = held.pool.mine(knows);
+            if self.planted == Planted::ClaimUnconfirmed {
+                mine |= held.asked;
+            }
+            if mine >> stripe & 1 == 0
+                && short
+                && let Some((revision, claims)) = held.pool.claim(1)
+            {
+                held.asked |= claims.of(&crate::world::name(n));
+                self.claim(n, share, revision, claims);
+            }
+            return mine >> stripe & 1 != 0;
+        }
+        let part = u64::from(port / STRIPES) % 16;
         let safe = match part {
-            0..8 => self.member(n, share).has_synced(),
+            0..8 => knows,
             _ => self.nodes[n].starts % 8 == part - 8,
         };
-        port % count == n as u16 && safe || self.planted == Planted::NoStripes
+        stripe % count == n as u16 && safe
     }
 
     fn opens(&mut self, n: usize, share: usize) {

@@ -64,6 +64,13 @@ impl World {
                 let _ = self.member_mut(n, share).promote_by_command(now);
             }
             57..59 => self.leave(n),
+            // Who has ended leaves what it had claimed.
+            59..63 if !self.nodes[other].up => {
+                let pool = &mut self.nodes[n].held[share].pool;
+                if let Some((revision, claims)) = pool.forget(&crate::world::name(other)) {
+                    self.claim(n, share, revision, claims);
+                }
+            }
             _ => {}
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::judge::{Left, Tally};
 use crate::traffic::Held;
+use replication::pool::Claims;
 use replication::shares::Share;
 use replication::{Action, Body, Config, Heartbeat, Member, Message, Owner, Role, Shares};
 use std::cmp::Ordering;
@@ -14,6 +15,9 @@ pub(crate) const BEGINS: u64 = 2000 * MS;
 pub(crate) const TROUBLED: u64 = BEGINS + 1500 * MS;
 const SETTLES: u64 = 1550 * MS;
 const QUIET: u64 = 4500 * MS;
+/// What must hold in the end is looked at so often, and has held for so long when a history ends before its time.
+const LOOKS: u64 = 100 * MS;
+const STAYS: u64 = 600 * MS;
 
 /// Faults that are planted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +37,8 @@ pub(crate) enum Planted {
     NoCompare,
     /// Nobody gives anything back.
     NoPreference,
+    /// Ports of the pool are given out before the store has confirmed a claim.
+    ClaimUnconfirmed,
 }
 
 pub(crate) struct Random(u64);
@@ -76,6 +82,8 @@ pub(crate) enum Event {
     Stream(usize, Rc<Message>),
     Stored(usize, usize, u64, Option<Owner>),
     Refused(usize, usize),
+    Claimed(usize, usize, u64, Option<Claims>),
+    NotClaimed(usize, usize),
     Engine(usize, bool),
     Tick(usize),
     Up(usize),
@@ -89,6 +97,8 @@ impl Event {
             | Event::Stream(to, _)
             | Event::Stored(to, ..)
             | Event::Refused(to, _)
+            | Event::Claimed(to, ..)
+            | Event::NotClaimed(to, _)
             | Event::Engine(to, _)
             | Event::Tick(to)
             | Event::Up(to) => *to,
@@ -125,6 +135,8 @@ pub(crate) struct Stored {
     pub(crate) revision: u64,
     pub(crate) owner: Option<Owner>,
     pub(crate) confirmed: BTreeMap<u64, String>,
+    /// Stripes of the pool, with their revision.
+    pub(crate) claims: (u64, Option<Claims>),
 }
 
 pub(crate) struct World {
@@ -136,6 +148,8 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<Node>,
     /// Empty where the group is not divided.
     pub(crate) shares: Vec<Share>,
+    /// Half of the ports are a pool.
+    pub(crate) pool: bool,
     /// Heartbeats pass between two of them, by each of two paths.
     pub(crate) paths: [Vec<Vec<bool>>; 2],
     /// The engine is up, and reached by each.
@@ -154,6 +168,11 @@ pub(crate) struct World {
     /// Connections whose ends have closed them.
     pub(crate) closed: BTreeSet<u32>,
     pub(crate) quiet: bool,
+    /// Since when all has been as it must be in the end, and when it was looked last.
+    settled: Option<u64>,
+    looked: u64,
+    /// What members do is told.
+    trace: bool,
     problem: Option<String>,
 }
 
@@ -198,6 +217,7 @@ impl World {
         };
         let shares: Vec<Share> = (0..divided).map(share).collect();
         let of_each = shares.len().max(1);
+        let pool = random.one_in(2);
         let all = vec![vec![true; count]; count];
         let mut world = World {
             random,
@@ -217,8 +237,12 @@ impl World {
             left: (0..of_each).map(|_| None).collect(),
             closed: BTreeSet::new(),
             quiet: false,
+            settled: None,
+            looked: 0,
+            trace: std::env::var_os("REPLICATION_TRACE").is_some(),
             problem: None,
             shares,
+            pool,
         };
         for n in 0..count {
             world.nodes.push(Node {
@@ -227,7 +251,7 @@ impl World {
                 paused_until: 0,
                 ends: None,
                 inbox: VecDeque::new(),
-                held: (0..of_each).map(|_| Held::default()).collect(),
+                held: (0..of_each).map(|_| Held::new(&name(n))).collect(),
                 starts: 0,
                 ahead: 0,
             });
@@ -256,6 +280,9 @@ impl World {
             }
             self.now = time;
             self.handle(event);
+            if self.now > TROUBLED && self.now >= self.looked + LOOKS && self.is_settled() {
+                break;
+            }
         }
         if self.problem.is_none() {
             self.judge_the_end();
@@ -264,6 +291,14 @@ impl World {
             None => Ok(self.tally),
             Some(problem) => Err(problem),
         }
+    }
+
+    /// Whether all has been for some time as it must be in the end: nothing is to come that would change it.
+    fn is_settled(&mut self) -> bool {
+        self.looked = self.now;
+        let is = self.quiet && self.nodes.iter().all(|node| node.up) && self.find_problem().is_ok();
+        self.settled = if is { self.settled.or(Some(self.now)) } else { None };
+        self.settled.is_some_and(|since| self.now - since >= STAYS)
     }
 
     /// The state machine of a share at a member.
@@ -329,7 +364,7 @@ impl World {
         (node.members, node.starts, node.up, node.ends) = (members, starts, true, None);
         node.inbox.clear();
         for held in &mut node.held {
-            *held = Held::after(held);
+            *held = Held::after(held, &name(n));
         }
         self.at(now, Event::Tick(n));
         let reached = self.engine && self.reached[n];
@@ -341,10 +376,23 @@ impl World {
         self.now.wrapping_add(self.nodes[n].ahead)
     }
 
+    /// Asks the store, if it is reached.
     fn read_store(&mut self, n: usize, share: usize) {
+        if !(self.engine && self.reached[n]) {
+            return;
+        }
         let Stored { revision, owner, .. } = &self.store[share];
         let event = Event::Stored(n, share, *revision, owner.clone());
         self.at(self.now + MS, event);
+        self.read_claims(n, share);
+    }
+
+    fn read_claims(&mut self, n: usize, share: usize) {
+        if !(self.engine && self.reached[n]) {
+            return;
+        }
+        let (revision, claims) = self.store[share].claims.clone();
+        self.at(self.now + MS, Event::Claimed(n, share, revision, claims));
     }
 
     fn given(&mut self, n: usize, event: Event) {
@@ -388,6 +436,13 @@ impl World {
             Event::Refused(_, share) => {
                 self.member_mut(n, share).not_written();
                 self.read_store(n, share);
+            }
+            Event::Claimed(_, share, revision, claims) => {
+                self.nodes[n].held[share].pool.stored(revision, claims);
+            }
+            Event::NotClaimed(_, share) => {
+                self.nodes[n].held[share].pool.not_written();
+                self.read_claims(n, share);
             }
             Event::Engine(_, up) => {
                 self.nodes[n].members.connected(up);
@@ -445,9 +500,7 @@ impl World {
         let mut beats = Vec::new();
         for share in 0..self.store.len() {
             for action in self.member_mut(n, share).take_actions() {
-                if std::env::var_os("REPLICATION_TRACE").is_some()
-                    && !matches!(action, Action::Beat(_))
-                {
+                if self.trace && !matches!(action, Action::Beat(_)) {
                     println!("{} m{n} {} {action:?}", self.now / 1000, self.share_name(share));
                 }
                 match action {
@@ -485,6 +538,24 @@ impl World {
             let Stored { revision, owner, .. } = &self.store[share];
             let event = Event::Stored(to, share, *revision, owner.clone());
             self.at(now + delay, event);
+        }
+    }
+
+    /// Stripes of the pool are claimed.
+    pub(crate) fn claim(&mut self, n: usize, share: usize, revision: u64, claims: Claims) {
+        let (now, delay) = (self.now, self.random.below(3 * MS));
+        if !(self.engine && self.reached[n]) {
+            return self.at(now + 5 * MS, Event::NotClaimed(n, share));
+        }
+        let stored = &mut self.store[share].claims;
+        if stored.0 != revision && self.planted != Planted::NoCompare {
+            return self.at(now + delay, Event::NotClaimed(n, share));
+        }
+        *stored = (stored.0 + 1, Some(claims));
+        self.tally.claims += 1;
+        for to in (0..self.nodes.len()).filter(|to| self.reached[*to]).collect::<Vec<_>>() {
+            let (revision, claims) = self.store[share].claims.clone();
+            self.at(now + delay, Event::Claimed(to, share, revision, claims));
         }
     }
 

@@ -4,7 +4,7 @@
 //! `address=...` and `prefer=MEMBER[,MEMBER...]`).
 //!
 //! `group=NAME member=NAME server=URL[,URL...] listen=ADDR:PORT[,ADDR:PORT...] peer=NAME@ADDR:PORT[,ADDR:PORT...]...`, and by choice
-//! `address=PORT,IP,MAC[,VLAN]...`, `interval=10ms`, `misses=3`, `hold=1s`, `priority=100`, `rebalance=10s`, `batch=1ms`, `min-age=500ms`,
+//! `address=PORT,IP,MAC[,VLAN]...`, `interval=10ms`, `misses=3`, `hold=1s`, `priority=100`, `rebalance=10s`, `batch=1ms`, `min-age=500ms`, `stripes=own`,
 //! `registers=NAME[,NAME...]`, `notify=PROGRAM`, `ca=FILE`, `certificate=FILE`, `key=FILE`, `credentials=FILE`. Paths are the places of
 //! `listen` and of each peer's addresses: the first to the first.
 //!
@@ -31,6 +31,9 @@ use std::time::Duration;
 
 /// Members of a group, at most: each needs stripes of ports that are its own.
 const MEMBERS_MAX: usize = 16;
+
+/// Of a group with a pool: half of the stripes are divided among them.
+const POOL_MEMBERS_MAX: usize = 8;
 
 /// Shares move to members that come earlier when these have lived for so long.
 const REBALANCE: Duration = Duration::from_secs(10);
@@ -65,6 +68,8 @@ pub(crate) struct Settings {
     pub(crate) notify: Option<PathBuf>,
     /// A member that comes earlier gets its place back once it has lived for so long.
     pub(crate) rebalance: Option<Duration>,
+    /// Half of the ports are a pool, of which members claim what they need.
+    pub(crate) pool: bool,
     /// None: the whole process is active or a standby.
     pub(crate) shares: Vec<Share>,
 }
@@ -91,6 +96,7 @@ impl Settings {
             priority: 100,
             notify: None,
             rebalance: None,
+            pool: false,
             shares: Vec::new(),
         };
         let mut server = ServerWords::default();
@@ -152,6 +158,13 @@ impl Settings {
                     read.min_age = age.ok_or_else(|| wrong("a time up to 60s"))?;
                 }
                 "registers" => read.registers = value.split(',').map(str::to_owned).collect(),
+                "stripes" => {
+                    read.pool = match value {
+                        "pool" => true,
+                        "own" => false,
+                        _ => return Err(wrong("own or pool")),
+                    };
+                }
                 "misses" => {
                     read.misses = value.parse().map_err(|_| wrong("a number"))?;
                 }
@@ -178,7 +191,7 @@ impl Settings {
                 _ => {
                     return Err(format!(
                         "{word}: there are group=, member=, server=, listen=, peer=, address=, interval=, misses=, hold=, \
-                         batch=, min-age=, registers=, priority=, rebalance=, notify=, ca=, certificate=, key=, credentials= and share="
+                         batch=, min-age=, registers=, priority=, rebalance=, stripes=, notify=, ca=, certificate=, key=, credentials= and share="
                     ));
                 }
             }
@@ -216,6 +229,11 @@ impl Settings {
         }
         if self.peers.len() >= MEMBERS_MAX {
             return Err(format!("a group has {MEMBERS_MAX} members at most"));
+        }
+        if self.pool && self.peers.len() >= POOL_MEMBERS_MAX {
+            return Err(format!(
+                "stripes=pool: a group with a pool has {POOL_MEMBERS_MAX} members at most"
+            ));
         }
         for peer in &self.peers {
             if peer.at.len() != self.listen.len() {

@@ -71,6 +71,7 @@ fn what_is_wrong_is_named() {
         (&format!("{LEAST} peer=b@10.0.0.1:1"), "two members are named b"),
         (&format!("{LEAST} services=x"), "behind share=NAME"),
         (&format!("{LEAST} rebalance=soon"), "a time as 10s, or never"),
+        (&format!("{LEAST} stripes=some"), "own or pool was expected"),
         (&format!("{LEAST} share=s"), "services= is missing"),
         (&format!("{LEAST} share=s services=x share=t services=x"), "x is there twice"),
         (&format!("{LEAST} share=s services=x share=s services=y"), "two shares are named s"),

@@ -7,6 +7,7 @@ use crate::program::services::add;
 use crate::replication::{shares, shown};
 use openflow::ElementName;
 use replication::Owner;
+use replication::pool::Claims;
 use std::sync::mpsc::channel as answer;
 use switch::EngineKind;
 
@@ -23,6 +24,8 @@ impl Engine for Silent {
     }
 
     fn write(&self, _: &str, _: u64, _: Owner) {}
+
+    fn claim(&self, _: &str, _: u64, _: Claims) {}
 }
 
 /// A member whose heartbeats may be late, with bridges of its own.
@@ -112,13 +115,53 @@ fn who_looks_sees_what_is_now_and_services_that_are_missing() {
     assert_eq!(lock(&shown).views[0].role, Role::Active, "who has asked sees what came of it");
 }
 
+/// What a pool holds is claimed when ports run short, and used once the store has confirmed it.
+#[test]
+fn ports_that_run_short_are_claimed() {
+    let (mut a, bridges) = runner("stripes=pool share=one services=home");
+    let words = "out nat direction=out addresses=10.0.2.101 ports=1024-1279 group=home";
+    let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+    add(bridges.first().unwrap().switch(), &words).unwrap();
+    a.look();
+    let bits = |a: &Runner| (a.stripes(0).0 & !POOL, a.stripes(0).0 & POOL);
+    assert_eq!(bits(&a).1, 0);
+    a.asks(|to| Asked::Promote(None, to)).unwrap();
+    a.bring(Brought::Connected(true), &Links::none(), &Silent);
+    a.bring(Brought::Stored("one".to_owned(), 0, None), &Links::none(), &Silent);
+    let me = Owner { epoch: 1, member: "a".to_owned() };
+    a.bring(Brought::Stored("one".to_owned(), 1, Some(me)), &Links::none(), &Silent);
+    assert!(a.members.all()[0].has_synced(), "the first there is");
+    assert_eq!(bits(&a).0.count_ones(), 12 + 1, "of 16 of its own");
+    let claims = |text: &str| Claims::decode(text.as_bytes());
+    let claim = |a: &mut Runner, revision, text: &str| {
+        let brought = Brought::Claims("one".to_owned(), revision, claims(text));
+        a.bring(brought, &Links::none(), &Silent);
+    };
+    claim(&mut a, 3, "a f00000000,b f000000000");
+    assert_eq!(bits(&a).1, 0xf_0000_0000);
+    a.asks(Asked::Show);
+    let shown = lock(&a.shown).stripes[0].unwrap();
+    assert_eq!((shown.usable, shown.claimed, shown.free), (17, 4, 24));
+    // Who is gone for good leaves what it had; who lives keeps it.
+    let error = a.asks(|to| Asked::Forget("c".to_owned(), to)).unwrap_err();
+    assert!(error.contains("no other member"), "{error}");
+    a.asks(|to| Asked::Forget("b".to_owned(), to)).unwrap();
+    claim(&mut a, 4, "a f00000000");
+    assert_eq!(a.shown_stripes(0).unwrap().free, 28);
+    let error = a.asks(|to| Asked::Forget("b".to_owned(), to)).unwrap_err();
+    assert!(error.contains("has claimed nothing"), "{error}");
+    let (mut own, _bridges) = runner("");
+    let error = own.asks(|to| Asked::Forget("b".to_owned(), to)).unwrap_err();
+    assert!(error.contains("without stripes=pool"), "{error}");
+}
+
 #[test]
 fn no_stripe_is_two_members_own() {
     for count in 2..=16 {
         let sets = (64 / u64::from(count) / 4).clamp(1, 4);
         for (place, other) in (0..count).flat_map(|a| (0..count).map(move |b| (a, b))) {
             for (life, later) in (0..4).flat_map(|a| (0..4).map(move |b| (a, b))) {
-                let of = |place, knows, life| stripes((place, count), knows, life).0;
+                let of = |place, knows, life| stripes((place, count), STRIPES, knows, life).0;
                 let mine = of(place, true, life);
                 assert!(mine.count_ones() >= 64 / count / 2, "{count} {place} {mine:x}");
                 assert!(of(place, false, life) != 0, "{count} {place} {life}");
