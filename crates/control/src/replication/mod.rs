@@ -5,7 +5,7 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | [`engine`] | what carries the stream and keeps the store; [`nats`] is one |
+//! | [`engine`] | what carries the stream and keeps the store; [`nats`] is one, and [`absent`] stands for it in a build without |
 //! | [`links`] | heartbeats, and sockets that close |
 //! | [`notify`] | a program that is told of roles |
 //! | [`copy`] | trackers: followed, or a copy |
@@ -17,11 +17,14 @@
 //!
 //! Checked by: the tests of its modules; `lab/ha`, with two switches, a broker and traffic in namespaces; the crate's simulation.
 
+#[cfg(not(feature = "replication-nats"))]
+mod absent;
 mod address;
 mod balancers;
 mod copy;
 mod engine;
 mod links;
+#[cfg(feature = "replication-nats")]
 mod nats;
 mod notify;
 mod registers;
@@ -71,6 +74,9 @@ impl Replication {
         settings: &Settings,
         bridges: &Bridges,
     ) -> Result<Arc<Replication>, Failure> {
+        if cfg!(not(feature = "replication-nats")) {
+            return Err(Failure::Usage(format!("--replication: {}", crate::nats::ABSENT)));
+        }
         let bound = links::bind(settings).map_err(Failure::Bad)?;
         let shares = shares(settings, bridges);
         let shown = shown(settings).map_err(Failure::Bad)?;

@@ -1,11 +1,15 @@
 //! The thread that runs a member.
 
+use super::Asked;
+#[cfg(not(feature = "replication-nats"))]
+use super::absent as nats;
 use super::copy::Copy;
 use super::engine::{Brought, Engine};
 use super::links::{self, Heard, Links};
+#[cfg(feature = "replication-nats")]
+use super::nats;
 use super::notify::Notify;
 use super::share::Share;
-use super::{Asked, nats};
 use crate::bridges::Bridges;
 use crate::config::group::Settings;
 use crate::group::{Counts, Shown};
