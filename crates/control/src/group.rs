@@ -1,6 +1,7 @@
 //! The group that this process is a member of, as verbs and metrics see it; [`replication`](crate::replication) is what it is.
 
 use replication::View;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What has happened.
@@ -50,6 +51,17 @@ impl Counts {
     }
 }
 
+/// Stripes of ports, of 64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stripes {
+    /// That this member may give ports of now, of its own and of the pool.
+    pub usable: u32,
+    /// That it has claimed of the pool.
+    pub claimed: u32,
+    /// Of the pool, that nobody has claimed.
+    pub free: u32,
+}
+
 /// What people are shown.
 #[derive(Debug, Clone)]
 pub(crate) struct Shown {
@@ -59,6 +71,10 @@ pub(crate) struct Shown {
     pub(crate) views: Vec<View>,
     /// Of each, whether it was drained here.
     pub(crate) drained: Vec<bool>,
+    /// Of each, its services that are not there, and registers.
+    pub(crate) missing: Vec<Vec<String>>,
+    /// Of each, stripes of ports, where some are a pool.
+    pub(crate) stripes: Vec<Option<Stripes>>,
     pub(crate) counts: Counts,
 }
 
@@ -74,6 +90,8 @@ pub(crate) trait Group: Send + Sync {
     fn drain(&self, share: Option<String>) -> Result<String, String>;
     /// It was drained, and gets its shares back.
     fn rebalance(&self) -> Result<(), String>;
+    /// A member is gone for good: what it has claimed of the pool is free.
+    fn forget(&self, member: String) -> Result<(), String>;
     /// It hands over if it can, and ends.
     fn stop(&self);
 }

@@ -17,7 +17,7 @@ pub(crate) use conntrack::{Chosen, ConntrackCommand, ConntrackOptions, CountBy};
 pub(crate) use events::EventsOptions;
 pub(crate) use flows::{FlowOrder, FlowsOptions, GroupsOptions, MetersOptions};
 pub(crate) use observe::ObserveOptions;
-pub(crate) use replication::{ReplicationCommand, ReplicationOptions};
+pub(crate) use replication::{ReplicationCommand, ReplicationOptions, UpgradeOrder};
 pub(crate) use save::SaveOptions;
 pub(crate) use service::{ServiceCommand, ServiceOptions};
 pub(crate) use to::To;

@@ -35,7 +35,7 @@ pub struct Heartbeat {
     pub synced: bool,
     /// It ends, of its own will.
     pub ends: bool,
-    /// It has had all connections that there are since it started, from one who had them.
+    /// It has all connections that there are: others learn from it what they have given out before they started.
     pub knows: bool,
     /// Who of several standbys comes first: the highest.
     pub priority: u8,

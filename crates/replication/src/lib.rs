@@ -37,10 +37,11 @@
 //! | [`member`] | the state machine |
 //! | [`receiver`] | what a standby knows of the stream |
 //! | [`placement`] | who is to have which share |
+//! | [`pool`] | stripes of ports that are claimed in the store |
 //! | [`shares`] | the state machines of all shares |
 //! | [`store`] | what is kept in the engine's store |
 //!
-//! Checked by: `tests/simulation.rs`, members, store and stream under a virtual clock, with loss, delay, reordering, pauses,
+//! Checked by: `tests/simulation`, members, shares, store and stream under a virtual clock, with loss, delay, reordering, pauses,
 //! partitions and crashes, and faults that are planted and found; the fuzz target `replication`.
 
 mod bytes;
@@ -50,6 +51,7 @@ pub mod heartbeat;
 pub mod member;
 pub mod message;
 pub mod placement;
+pub mod pool;
 pub mod receiver;
 pub mod shares;
 pub mod store;

@@ -283,8 +283,11 @@ pub struct Member {
     streamed: Option<(String, u64, u64)>,
     /// It was drained: it comes last, and gets nothing back.
     drained: bool,
-    /// It has had all connections since it started.
+    /// It has had all connections since it started: it knows what an earlier self has given out.
     has_synced: bool,
+    /// It has all connections that there are now, as a standby of one who has, or as who went on having had all. Others learn from it what their
+    /// earlier selves have given out. Who went on without all of them does not know that.
+    complete: bool,
     /// Since when it is active and named by the store.
     owns_ns: u64,
     actions: Vec<Action>,
@@ -319,6 +322,7 @@ impl Member {
             streamed: None,
             drained: false,
             has_synced: false,
+            complete: false,
             owns_ns: now_ns,
             actions: Vec::new(),
             config,
@@ -334,6 +338,12 @@ impl Member {
     /// on elsewhere: it gives out none of those until it knows better.
     pub fn has_synced(&self) -> bool {
         self.has_synced
+    }
+
+    /// Whether it has all connections of the member that is active in the epoch that it knows, or is active.
+    pub fn is_synced(&self) -> bool {
+        let of_this = self.receiver.of().is_some_and(|(_, epoch)| epoch == self.epoch);
+        self.role == Role::Active || self.receiver.sync() == Sync::Has && of_this
     }
 
     /// The highest epoch that it knows.
@@ -489,12 +499,12 @@ impl Member {
         if self.role != Role::Active || !mine || !self.store.connected || other {
             self.owns_ns = now_ns;
         } else if now_ns.saturating_sub(self.owns_ns) >= self.config.settles_ns {
-            self.has_synced = true;
+            (self.has_synced, self.complete) = (true, true);
         }
     }
 
     fn beat(&mut self) {
-        let synced = self.role == Role::Active || self.receiver.sync() == Sync::Has;
+        let synced = self.is_synced();
         let active = self.role == Role::Active;
         let beat = Heartbeat {
             group: self.config.group.clone(),
@@ -504,7 +514,7 @@ impl Member {
             active,
             synced,
             ends: self.ends,
-            knows: self.has_synced,
+            knows: self.complete,
             priority: self.priority(),
             seq: if active { self.seq } else { self.receiver.applied() },
             digest: self.config.digest,
@@ -627,6 +637,7 @@ impl Member {
             Some((_, Some(owner))) => owner.epoch,
             _ => 0,
         };
+        self.complete &= self.is_synced();
         self.epoch = self.epoch.max(stored) + 1;
         self.role = Role::Active;
         self.holds_back = false;
@@ -644,6 +655,7 @@ impl Member {
         self.role = Role::Standby;
         self.alone_ns = now_ns;
         self.receiver.lost();
+        self.complete = false;
         self.actions.push(Action::Demote(self.epoch, reason));
     }
 
@@ -672,6 +684,10 @@ impl Member {
         if peer.closed_ns.is_some() {
             return;
         }
+        if anew && self.receiver.of().is_some_and(|(name, _)| name == beat.from) {
+            // Its messages are numbered anew.
+            self.receiver.begin_anew();
+        }
         let older = |last: &Heartbeat| !anew && last.number >= beat.number;
         if anew || peer.heard_ns.is_none_or(|heard| now_ns.saturating_sub(heard) > bound) {
             peer.since_ns = now_ns;
@@ -687,8 +703,10 @@ impl Member {
         }
         self.knows_of(now_ns, &beat.from, beat.epoch, beat.active);
         // From one who knows nothing, all is nothing.
-        let leads = beat.active && beat.epoch == self.epoch && self.role == Role::Standby;
-        self.has_synced |= leads && beat.knows && self.receiver.sync() == Sync::Has;
+        if beat.active && beat.epoch == self.epoch && self.role == Role::Standby {
+            self.complete = beat.knows && self.is_synced();
+            self.has_synced |= self.complete;
+        }
     }
 
     /// Somebody has an epoch, and is active or not.
@@ -776,13 +794,23 @@ impl Member {
         self.store.owner = Some((revision, owner.clone()));
         let mine = owner.as_ref().is_some_and(|owner| owner.member == self.config.name);
         // Nobody has been active before it: there is nothing to know.
-        self.has_synced |= std::mem::take(&mut self.is_first) && mine && self.role == Role::Active;
+        if std::mem::take(&mut self.is_first) && mine && self.role == Role::Active {
+            (self.has_synced, self.complete) = (true, true);
+        }
         if let Some(Owner { epoch, member }) = owner {
             let other = member != self.config.name;
             if other && epoch >= self.epoch && self.role == Role::Active {
                 self.epoch = epoch;
                 self.demote(now_ns, Reason::Store(member));
-            } else if epoch > self.epoch && self.role == Role::Standby {
+            } else if epoch > self.epoch && self.role == Role::Active {
+                // An earlier self has written it, and others may know that epoch.
+                self.epoch = epoch + 1;
+                let note = format!(
+                    "the store knows of epoch {epoch}: this member goes on in the next one"
+                );
+                self.actions.push(Action::Note(note));
+                self.beat();
+            } else if epoch > self.epoch {
                 self.epoch = epoch;
             }
         }
@@ -823,11 +851,20 @@ impl Member {
     }
 
     /// Who would go on if this member handed over: it lives and has all connections.
+    ///
+    /// Who was not run for a while believes nobody by what was said before, nor by what has waited for it meanwhile. Who has all of another
+    /// member's, of an earlier epoch, has not all of this one's.
     pub fn heir(&self, now_ns: u64) -> Option<String> {
+        let interval = self.config.interval_ns;
+        let bound = interval * u64::from(self.config.misses);
+        let fresh = |heard: u64| {
+            heard >= self.listens_ns + interval && now_ns.saturating_sub(heard) <= bound
+        };
         let fits = |peer: &Peer| {
-            let last = peer.last.as_ref().filter(|_| self.is_alive(peer, now_ns));
-            last.is_some_and(|last| {
-                last.synced && !last.active && last.digest == self.config.digest
+            let lives = self.is_alive(peer, now_ns) && peer.heard_ns.is_some_and(fresh);
+            peer.last.as_ref().filter(|_| lives).is_some_and(|last| {
+                let all = last.synced && last.epoch == self.epoch;
+                all && !last.active && last.digest == self.config.digest
             })
         };
         let heirs = self.peers.iter().filter(|(_, peer)| fits(peer));
@@ -895,7 +932,7 @@ impl Member {
             same: peer.last.as_ref().is_none_or(|last| last.digest == self.config.digest),
         });
         let peers: Vec<PeerView> = peers.collect();
-        let synced = self.role == Role::Active || self.receiver.sync() == Sync::Has;
+        let synced = self.is_synced();
         let protected = match self.role {
             Role::Active => self.heir(now_ns).is_some(),
             Role::Standby => synced,

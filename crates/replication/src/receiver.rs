@@ -78,6 +78,11 @@ impl Receiver {
         self.sync = Sync::Missing;
     }
 
+    /// Whom it follows has started anew.
+    pub(crate) fn begin_anew(&mut self) {
+        (self.next, self.sync) = (0, Sync::Missing);
+    }
+
     /// The active member is another one, or the same anew: what is known stays until its own is here.
     pub(crate) fn follow(&mut self, member: &str, epoch: u64) {
         let same = self.of.as_ref().is_some_and(|(name, e)| name == member && *e == epoch);

@@ -8,6 +8,7 @@ use crate::member::{Config, ConfigError, Member};
 use crate::message::Message;
 use crate::placement;
 use crate::store::Owner;
+use std::collections::HashMap;
 
 /// Shares of a group, at most.
 pub const SHARES_MAX: usize = 256;
@@ -27,6 +28,8 @@ pub struct Share {
 #[derive(Debug)]
 pub struct Shares {
     members: Vec<Member>,
+    /// Which of them has this name: each heartbeat and each message asks.
+    places: HashMap<String, usize>,
     moved_ns: Option<u64>,
 }
 
@@ -41,8 +44,9 @@ impl Shares {
             return Err(ConfigError::Many);
         }
         let mut members = Vec::new();
+        let mut places = HashMap::new();
         for (n, share) in shares.iter().enumerate() {
-            if shares[..n].iter().any(|other| other.name == share.name) {
+            if places.insert(share.name.clone(), n).is_some() {
                 return Err(ConfigError::ShareTwice(share.name.clone()));
             }
             if share.name.is_empty() {
@@ -58,9 +62,10 @@ impl Shares {
             members.push(Member::new(config, now_ns)?);
         }
         if members.is_empty() {
+            places.insert(config.share.clone(), 0);
             members.push(Member::new(config.clone(), now_ns)?);
         }
-        Ok(Shares { members, moved_ns: None })
+        Ok(Shares { members, places, moved_ns: None })
     }
 
     /// Each of them, in the order in which they were given.
@@ -75,7 +80,7 @@ impl Shares {
 
     /// Which share has this name.
     pub fn find(&self, share: &str) -> Option<usize> {
-        self.members.iter().position(|member| member.config().share == share)
+        self.places.get(share).copied()
     }
 
     /// A heartbeat has come, by any path.

@@ -45,7 +45,7 @@ pub fn prepare(options: &mut Options) -> Result<(), Failure> {
     let wrong = |error: String| Failure::Usage(format!("--config: {error}"));
     let place = Place::parse(text).map_err(wrong)?;
     // What is wrong with a file of TLS does not mend itself.
-    crate::nats::options(&place.server).map_err(wrong)?;
+    crate::nats::check(&place.server).map_err(wrong)?;
     let cache =
         Cache::open(&place.cache).map_err(|error| Failure::Bad(format!("--config: {error}")))?;
     let mut said = false;

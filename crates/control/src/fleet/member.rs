@@ -3,13 +3,12 @@
 use super::ack::{Ack, Outcome};
 use super::cache::{Cache, Refused};
 use super::plain::Plain;
-use super::store::{self, Head, Store};
+use super::store::{self, Event, Head, Store};
 use super::version::of_member;
 use super::{Begun, Place, View};
 use crate::failure::Failure;
 use crate::logging::now;
 use crate::reload::Reload;
-use async_nats::Event;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -135,7 +134,7 @@ impl Member {
             loop {
                 let opened = async {
                     // Nothing is asked of a server that is away: each question would wait.
-                    while client.connection_state() != async_nats::connection::State::Connected {
+                    while !client.is_connected() {
                         self.wait(&mut events, &mut said, AGAIN).await;
                     }
                     Store::open(&client, &self.place.group).await
@@ -188,22 +187,17 @@ impl Member {
 
     /// Whether it is connected anew.
     async fn event(&self, event: &Event, said: &mut bool) -> bool {
-        match event {
-            Event::Connected => {
-                *said = false;
-                self.view.change(|shown| shown.connected = true);
-                tracing::info!("the fleet's store is there");
-                return true;
-            }
-            Event::Disconnected | Event::Closed => {
-                self.view.change(|shown| shown.connected = false);
-                self.fault(said, "the server is gone");
-            }
-            event => {
-                if let Some(why) = crate::nats::fault(&self.place.server, event).await {
-                    self.fault(said, &why);
-                }
-            }
+        if event.is_there() {
+            *said = false;
+            self.view.change(|shown| shown.connected = true);
+            tracing::info!("the fleet's store is there");
+            return true;
+        }
+        if event.is_gone() {
+            self.view.change(|shown| shown.connected = false);
+            self.fault(said, "the server is gone");
+        } else if let Some(why) = event.fault(&self.place.server).await {
+            self.fault(said, &why);
         }
         false
     }

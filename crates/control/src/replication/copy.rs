@@ -10,7 +10,7 @@ use datapath::services::elements::{Elements, Named};
 use datapath::services::trackers::Tracked;
 use replication::message::Part;
 use service::balance::Health;
-use service::nat::Stripes;
+use service::nat::{STRIPES, Stripes};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,9 @@ const LOG_MAX: usize = 512 << 10;
 const APPLIED: usize = 1024;
 /// Places that are looked at in one slice of telling all: some 100 µs, while packets wait.
 const TOLD: usize = 1024;
+
+/// Outside addresses of a tracker that are looked at, to know whether ports run short.
+const SCARCE_MAX: usize = 256;
 
 struct One {
     tracked: Tracked,
@@ -40,6 +43,8 @@ pub(crate) struct Copy {
     registers: Registers,
     active: bool,
     stripes: Stripes,
+    /// Connections for which there was no port, when it was looked last.
+    exhausted: u64,
     min_age_ns: u64,
     /// Records for trackers that are not here.
     pub(crate) unknown: u64,
@@ -74,6 +79,7 @@ impl Copy {
             registers: Registers::new(Vec::new()),
             active: false,
             stripes: Stripes::ALL,
+            exhausted: 0,
             min_age_ns: 0,
             unknown: 0,
             refused: 0,
@@ -238,6 +244,24 @@ impl Copy {
                 one.tracked.with(|tracker| tracker.set_stripes(stripes));
             }
         }
+    }
+
+    /// Whether ports run short: a connection found none since it was asked last, or three of four that may be given out are taken.
+    pub(crate) fn is_scarce(&mut self) -> bool {
+        let (mut exhausted, mut scarce) = (0, false);
+        let may = u64::from(self.stripes.0.count_ones());
+        let full = |used: u64, of: u64| of > 0 && used * u64::from(STRIPES) * 4 >= of * may * 3;
+        for one in self.all.values() {
+            let Some(outside) = one.tracked.with(|tracker| tracker.outside(SCARCE_MAX)) else {
+                continue;
+            };
+            exhausted += outside.exhausted;
+            let addresses = outside.addresses.iter();
+            scarce |= addresses.into_iter().any(|one| full(one.sockets, one.ports.into()));
+            scarce |= outside.blocks.is_some_and(|(used, of)| full(used as u64, of as u64));
+        }
+        let grown = std::mem::replace(&mut self.exhausted, exhausted) < exhausted;
+        scarce || grown
     }
 
     /// What has changed since it was asked last, in messages' worth; true if more has than there was room for.

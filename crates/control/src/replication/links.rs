@@ -79,6 +79,12 @@ pub(crate) fn start(
 }
 
 impl Links {
+    /// Of a member in a test, which is heard by nobody.
+    #[cfg(test)]
+    pub(super) fn none() -> Links {
+        Links { paths: Vec::new() }
+    }
+
     /// Sends heartbeats by all paths. What a full socket or a link that is down loses is lost, as on the way.
     pub(crate) fn send(&self, beats: &[Heartbeat]) {
         for octets in Heartbeat::pack(beats) {

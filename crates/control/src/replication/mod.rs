@@ -5,7 +5,7 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | [`engine`] | what carries the stream and keeps the store; [`nats`] is one |
+//! | [`engine`] | what carries the stream and keeps the store; [`nats`] is one, and [`absent`] stands for it in a build without |
 //! | [`links`] | heartbeats, and sockets that close |
 //! | [`notify`] | a program that is told of roles |
 //! | [`copy`] | trackers: followed, or a copy |
@@ -17,11 +17,14 @@
 //!
 //! Checked by: the tests of its modules; `lab/ha`, with two switches, a broker and traffic in namespaces; the crate's simulation.
 
+#[cfg(not(feature = "replication-nats"))]
+mod absent;
 mod address;
 mod balancers;
 mod copy;
 mod engine;
 mod links;
+#[cfg(feature = "replication-nats")]
 mod nats;
 mod notify;
 mod registers;
@@ -43,6 +46,8 @@ use tokio::sync::mpsc::{Sender, channel};
 
 /// A question waits so long for its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Who looks waits so long, and then gets what was shown last.
+const GLANCE: Duration = Duration::from_millis(200);
 
 /// What is asked of a member.
 enum Asked {
@@ -50,6 +55,9 @@ enum Asked {
     Demote(Option<String>, Answer<Result<(), String>>),
     Drain(Option<String>, Answer<Result<String, String>>),
     Rebalance(Answer<Result<(), String>>),
+    Forget(String, Answer<Result<(), String>>),
+    /// Shows what is known.
+    Show(Answer<()>),
     End,
 }
 
@@ -66,31 +74,12 @@ impl Replication {
         settings: &Settings,
         bridges: &Bridges,
     ) -> Result<Arc<Replication>, Failure> {
+        if cfg!(not(feature = "replication-nats")) {
+            return Err(Failure::Usage(format!("--replication: {}", crate::nats::ABSENT)));
+        }
         let bound = links::bind(settings).map_err(Failure::Bad)?;
-        let shares: Vec<Share> = match &settings.shares[..] {
-            [] => {
-                let copy = Copy::standby(bridges, None).older_than(settings.min_age);
-                let copy = copy.with_registers(&settings.registers);
-                vec![Share::new(copy, settings.addresses.clone())]
-            }
-            shares => shares
-                .iter()
-                .map(|share| {
-                    let copy = Copy::standby(bridges, Some(share.services.clone()));
-                    let copy = copy.older_than(settings.min_age);
-                    Share::new(copy, share.addresses.clone())
-                })
-                .collect(),
-        };
-        let (group, member) = (settings.group.clone(), settings.member.clone());
-        let members = settings.members(0, 0).map_err(|why| Failure::Bad(why.to_string()))?;
-        let shown = Shown {
-            group,
-            member,
-            views: members.all().iter().map(|member| member.view(0)).collect(),
-            drained: vec![false; members.all().len()],
-            counts: Counts::default(),
-        };
+        let shares = shares(settings, bridges);
+        let shown = shown(settings).map_err(Failure::Bad)?;
         let shown = Arc::new(Mutex::new(shown));
         let runner = run::Runner::new(settings.clone(), bridges.clone(), shares, shown.clone());
         let runner = runner.map_err(Failure::Bad)?;
@@ -110,8 +99,47 @@ impl Replication {
     }
 }
 
+/// A standby's copies, one of each share.
+fn shares(settings: &Settings, bridges: &Bridges) -> Vec<Share> {
+    match &settings.shares[..] {
+        [] => {
+            let copy = Copy::standby(bridges, None).older_than(settings.min_age);
+            let copy = copy.with_registers(&settings.registers);
+            vec![Share::new(copy, settings.addresses.clone())]
+        }
+        shares => shares
+            .iter()
+            .map(|share| {
+                let copy = Copy::standby(bridges, Some(share.services.clone()));
+                let copy = copy.older_than(settings.min_age);
+                Share::new(copy, share.addresses.clone())
+            })
+            .collect(),
+    }
+}
+
+/// What is shown before anything is known.
+fn shown(settings: &Settings) -> Result<Shown, String> {
+    let (group, member) = (settings.group.clone(), settings.member.clone());
+    let members = settings.members(0, 0).map_err(|why| why.to_string())?;
+    Ok(Shown {
+        group,
+        member,
+        views: members.all().iter().map(|member| member.view(0)).collect(),
+        drained: vec![false; members.all().len()],
+        missing: vec![Vec::new(); members.all().len()],
+        stripes: vec![None; members.all().len()],
+        counts: Counts::default(),
+    })
+}
+
 impl Group for Replication {
     fn shown(&self) -> Shown {
+        // A thread that stands still keeps nobody from looking.
+        let (to, from) = answer();
+        if self.ask.try_send(Asked::Show(to)).is_ok() {
+            let _ = from.recv_timeout(GLANCE);
+        }
         lock(&self.shown).clone()
     }
 
@@ -129,6 +157,10 @@ impl Group for Replication {
 
     fn rebalance(&self) -> Result<(), String> {
         self.asks(Asked::Rebalance)
+    }
+
+    fn forget(&self, member: String) -> Result<(), String> {
+        self.asks(|to| Asked::Forget(member, to))
     }
 
     fn stop(&self) {

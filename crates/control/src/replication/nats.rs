@@ -1,7 +1,7 @@
 //! NATS as the engine: the stream over its core, the store in JetStream's key-value store.
 //!
 //! Messages go by the subject `millrace.GROUP`. The store is the bucket `millrace-GROUP`, whose key `owner` names the active member; of a
-//! share, `owner.SHARE` does. A server
+//! share, `owner.SHARE` does. Where ports have a pool, `stripes` and `stripes.SHARE` say who has claimed what. A server
 //! without JetStream carries the stream all the same: what the store would settle is then settled by heartbeats alone, and that
 //! is said.
 //!
@@ -13,6 +13,7 @@ use crate::nats::AGAIN;
 use async_nats::jetstream::kv;
 use async_nats::{Client, ConnectOptions, Event, connection::State};
 use replication::Owner;
+use replication::pool::Claims;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -23,25 +24,77 @@ use tokio_stream::StreamExt;
 const WAITING: usize = 256;
 /// Between two attempts to reach the store.
 const STORE_AGAIN: Duration = Duration::from_secs(1);
-const KEY: &str = "owner";
+
+/// What the store holds of a share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Owner,
+    Claims,
+}
+
+impl Kind {
+    const ALL: [Kind; 2] = [Kind::Owner, Kind::Claims];
+
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Owner => "owner",
+            Kind::Claims => "stripes",
+        }
+    }
+
+    /// What is told of a value; nothing of claims that nobody has written so: what is known of them stays.
+    fn stored(self, share: &str, revision: u64, value: Option<&[u8]>) -> Option<Brought> {
+        let share = share.to_owned();
+        Some(match (self, value) {
+            (Kind::Owner, value) => Brought::Stored(share, revision, value.and_then(Owner::decode)),
+            (Kind::Claims, None) => Brought::Claims(share, revision, None),
+            (Kind::Claims, Some(value)) => match Claims::decode(value) {
+                Some(claims) => Brought::Claims(share, revision, Some(claims)),
+                None => {
+                    tracing::warn!(share, revision, "the store's claims of stripes are none");
+                    return None;
+                }
+            },
+        })
+    }
+
+    fn not_written(self, share: Option<String>) -> Brought {
+        match self {
+            Kind::Owner => Brought::NotWritten(share),
+            Kind::Claims => Brought::NotClaimed(share),
+        }
+    }
+}
 
 /// What is to be written: of which share, over which revision.
-type Write = (String, u64, Owner);
+struct Write {
+    kind: Kind,
+    share: String,
+    revision: u64,
+    value: String,
+}
 
 enum Out {
     Message(Vec<u8>),
     Write(Write),
 }
 
-/// The key of a share.
-fn key(share: &str) -> String {
-    if share.is_empty() { KEY.to_owned() } else { format!("{KEY}.{share}") }
+/// The shares, and what the store holds of each.
+struct Keys {
+    shares: Vec<String>,
+    kinds: &'static [Kind],
 }
 
-/// The share of a key; none of a key that is another's.
-fn share(key: &str) -> Option<&str> {
-    let rest = key.strip_prefix(KEY)?;
-    if rest.is_empty() { Some("") } else { rest.strip_prefix('.') }
+/// The key of a share.
+fn key(kind: Kind, share: &str) -> String {
+    let word = kind.word();
+    if share.is_empty() { word.to_owned() } else { format!("{word}.{share}") }
+}
+
+/// The share of a key, and what it holds; none of a key that is another's.
+fn share(key: &str) -> Option<(Kind, &str)> {
+    let (word, share) = key.split_once('.').unwrap_or((key, ""));
+    Kind::ALL.into_iter().find(|kind| kind.word() == word).map(|kind| (kind, share))
 }
 
 /// A client of NATS; it ends when this is dropped.
@@ -60,7 +113,13 @@ impl Engine for Nats {
 
     fn write(&self, share: &str, revision: u64, owner: Owner) {
         // Without room the write is asked for again, when the store has said something.
-        let _ = self.out.try_send(Out::Write((share.to_owned(), revision, owner)));
+        let (kind, share, value) = (Kind::Owner, share.to_owned(), owner.encode());
+        let _ = self.out.try_send(Out::Write(Write { kind, share, revision, value }));
+    }
+
+    fn claim(&self, share: &str, revision: u64, claims: Claims) {
+        let (kind, share, value) = (Kind::Claims, share.to_owned(), claims.encode());
+        let _ = self.out.try_send(Out::Write(Write { kind, share, revision, value }));
     }
 }
 
@@ -77,7 +136,8 @@ pub(crate) async fn start(settings: &Settings, to: Sender<Brought>) -> Result<Na
         [] => vec![String::new()],
         shares => shares.iter().map(|share| share.name.clone()).collect(),
     };
-    tokio::spawn(send(client, settings.group.clone(), shares, waiting, to));
+    let kinds = if settings.pool { &Kind::ALL[..] } else { &Kind::ALL[..1] };
+    tokio::spawn(send(client, settings.group.clone(), Keys { shares, kinds }, waiting, to));
     Ok(Nats { out })
 }
 
@@ -132,13 +192,13 @@ async fn receive(client: Client, group: String, to: Sender<Brought>) {
 async fn send(
     client: Client,
     group: String,
-    shares: Vec<String>,
+    keys: Keys,
     mut waiting: Receiver<Out>,
     to: Sender<Brought>,
 ) {
     let subject = async_nats::Subject::from(format!("millrace.{group}"));
-    let (writes, asked) = channel(shares.len().max(4));
-    tokio::spawn(store(client.clone(), group, shares, asked, to.clone()));
+    let (writes, asked) = channel((keys.shares.len() * keys.kinds.len()).max(4));
+    tokio::spawn(store(client.clone(), group, keys, asked, to.clone()));
     while let Some(out) = waiting.recv().await {
         match out {
             // What waits while the server is away is old when it comes back.
@@ -147,9 +207,9 @@ async fn send(
                 let _ = client.publish(subject.clone(), octets.into()).await;
             }
             Out::Write(write) => {
-                let share = write.0.clone();
+                let not = write.kind.not_written(Some(write.share.clone()));
                 if writes.try_send(write).is_err() {
-                    let _ = to.send(Brought::NotWritten(Some(share))).await;
+                    let _ = to.send(not).await;
                 }
             }
         }
@@ -160,7 +220,7 @@ async fn send(
 async fn store(
     client: Client,
     group: String,
-    shares: Vec<String>,
+    keys: Keys,
     mut asked: Receiver<Write>,
     to: Sender<Brought>,
 ) {
@@ -176,15 +236,17 @@ async fn store(
                     );
                 }
                 while asked.try_recv().is_ok() {}
-                if to.send(Brought::NotWritten(None)).await.is_err() {
-                    return;
+                for kind in keys.kinds {
+                    if to.send(kind.not_written(None)).await.is_err() {
+                        return;
+                    }
                 }
                 tokio::time::sleep(STORE_AGAIN).await;
                 continue;
             }
         };
         said = false;
-        if !follow(&bucket, &shares, &mut asked, &to).await {
+        if !follow(&bucket, &keys, &mut asked, &to).await {
             return;
         }
         tokio::time::sleep(AGAIN).await;
@@ -204,44 +266,49 @@ async fn bucket(client: &Client, group: &str) -> Result<kv::Store, String> {
 /// Tells what the store holds until it cannot; false if nobody listens any more.
 async fn follow(
     bucket: &kv::Store,
-    shares: &[String],
+    keys: &Keys,
     asked: &mut Receiver<Write>,
     to: &Sender<Brought>,
 ) -> bool {
     let Ok(mut watch) = bucket.watch_all().await else { return true };
     // What was there before the watch began.
-    for share in shares {
-        if !tell(bucket, share, to).await {
-            return !to.is_closed();
+    for share in &keys.shares {
+        for kind in keys.kinds {
+            if !tell(bucket, *kind, share, to).await {
+                return !to.is_closed();
+            }
         }
     }
     loop {
         tokio::select! {
             entry = watch.next() => match entry {
                 Some(Ok(entry)) => {
-                    let Some(share) = share(&entry.key) else { continue };
-                    let owner = Owner::decode(&entry.value);
-                    let stored = Brought::Stored(share.to_owned(), entry.revision, owner);
-                    if to.send(stored).await.is_err() {
+                    let Some((kind, share)) = share(&entry.key) else { continue };
+                    let stored = kind.stored(share, entry.revision, Some(&entry.value));
+                    if let Some(stored) = stored
+                        && to.send(stored).await.is_err()
+                    {
                         return false;
                     }
                 }
                 Some(Err(_)) | None => return true,
             },
             write = asked.recv() => {
-                let Some((share, revision, owner)) = write else { return false };
-                let written = bucket.update(key(&share), owner.encode().into(), revision).await;
-                match written {
+                let Some(Write { kind, share, revision, value }) = write else { return false };
+                let octets = value.clone().into_bytes();
+                match bucket.update(key(kind, &share), value.into(), revision).await {
                     Ok(revision) => {
-                        if to.send(Brought::Stored(share, revision, Some(owner))).await.is_err() {
+                        if let Some(stored) = kind.stored(&share, revision, Some(&octets))
+                            && to.send(stored).await.is_err()
+                        {
                             return false;
                         }
                     }
                     Err(_) => {
-                        if to.send(Brought::NotWritten(Some(share.clone()))).await.is_err() {
+                        if to.send(kind.not_written(Some(share.clone()))).await.is_err() {
                             return false;
                         }
-                        if !tell(bucket, &share, to).await {
+                        if !tell(bucket, kind, &share, to).await {
                             return !to.is_closed();
                         }
                     }
@@ -252,14 +319,15 @@ async fn follow(
 }
 
 /// Reads what the store holds of a share and tells it; false if it cannot be read, or nobody listens.
-async fn tell(bucket: &kv::Store, share: &str, to: &Sender<Brought>) -> bool {
-    match bucket.entry(key(share)).await {
+async fn tell(bucket: &kv::Store, kind: Kind, share: &str, to: &Sender<Brought>) -> bool {
+    match bucket.entry(key(kind, share)).await {
         Ok(entry) => {
-            let (revision, owner) = match entry {
-                Some(entry) => (entry.revision, Owner::decode(&entry.value)),
-                None => (0, None),
-            };
-            to.send(Brought::Stored(share.to_owned(), revision, owner)).await.is_ok()
+            let revision = entry.as_ref().map_or(0, |entry| entry.revision);
+            let value = entry.as_ref().map(|entry| &entry.value[..]);
+            match kind.stored(share, revision, value) {
+                Some(stored) => to.send(stored).await.is_ok(),
+                None => true,
+            }
         }
         Err(error) => {
             tracing::debug!(%error, "the store cannot be read");

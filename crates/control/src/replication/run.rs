@@ -1,16 +1,21 @@
 //! The thread that runs a member.
 
+use super::Asked;
+#[cfg(not(feature = "replication-nats"))]
+use super::absent as nats;
 use super::copy::Copy;
 use super::engine::{Brought, Engine};
 use super::links::{self, Heard, Links};
+#[cfg(feature = "replication-nats")]
+use super::nats;
 use super::notify::Notify;
 use super::share::Share;
-use super::{Asked, nats};
 use crate::bridges::Bridges;
 use crate::config::group::Settings;
 use crate::group::{Counts, Shown};
 use crate::sync::lock;
 use replication::member::SWEEP_NS;
+use replication::pool::Pool;
 use replication::{Action, Heartbeat, Member, Message, Role, Shares};
 use service::nat::{STRIPES, Stripes};
 use std::sync::{Arc, Mutex};
@@ -23,8 +28,14 @@ const BROUGHT: usize = 4096;
 const FAULT_NS: u64 = 10_000_000_000;
 /// Trackers are looked for so often.
 const LOOK_NS: u64 = 1_000_000_000;
-/// What people are shown is renewed so often.
-const SHOW_NS: u64 = 5_000_000;
+/// What people are shown is renewed so often, and when somebody looks: who looks at a thread that stands still sees what is no older.
+const SHOW_NS: u64 = 1_000_000_000;
+/// Stripes of ports that are a pool, where there is one: those behind [`OWN`].
+const POOL: u64 = !0 << OWN;
+/// Stripes that are divided among the members where there is a pool.
+const OWN: u32 = STRIPES / 2;
+/// Stripes of the pool that a member claims at a time: some 4,000 ports of each address.
+const CLAIM: u32 = 4;
 /// A member that is asked to end hands over in so long.
 const ENDS: Duration = Duration::from_millis(200);
 
@@ -34,6 +45,8 @@ pub(super) struct Runner {
     /// The state machines, and what belongs to each, in one order.
     members: Shares,
     shares: Vec<Share>,
+    /// Their pools of ports; none where all ports are divided for good.
+    pools: Vec<Pool>,
     incarnation: u64,
     began: Instant,
     shown: Arc<Mutex<Shown>>,
@@ -76,7 +89,12 @@ impl Runner {
                 notify.tell(false, 0, "start", &member.config().share);
             }
         }
+        let pools = match settings.pool {
+            true => shares.iter().map(|_| Pool::new(&settings.member, POOL)).collect(),
+            false => Vec::new(),
+        };
         let mut runner = Runner {
+            pools,
             settings,
             bridges,
             members,
@@ -92,17 +110,6 @@ impl Runner {
             fault: None,
         };
         runner.look();
-        for share in &runner.shares {
-            for service in share.copy.missing() {
-                tracing::warn!(
-                    service,
-                    "a share of the group is to have a service that is not there"
-                );
-            }
-            for register in share.copy.missing_registers() {
-                tracing::warn!(register, "the group is to have a register that no program has");
-            }
-        }
         Ok(runner)
     }
 
@@ -248,6 +255,22 @@ impl Runner {
             Brought::Stored(share, revision, owner) => {
                 self.members.stored(now_ns, &share, revision, owner);
             }
+            Brought::Claims(share, revision, claims) => {
+                if let Some(at) = self.members.find(&share)
+                    && let Some(pool) = self.pools.get_mut(at)
+                {
+                    pool.stored(revision, claims);
+                }
+            }
+            Brought::NotClaimed(share) => {
+                let at = share.map(|share| self.members.find(&share));
+                let its = |(n, _): &(usize, &mut Pool)| at.is_none_or(|at| at == Some(*n));
+                self.pools
+                    .iter_mut()
+                    .enumerate()
+                    .filter(its)
+                    .for_each(|(_, pool)| pool.not_written());
+            }
             Brought::NotWritten(share) => {
                 let its = |member: &&mut Member| {
                     share.as_ref().is_none_or(|share| *share == member.config().share)
@@ -286,6 +309,15 @@ impl Runner {
                 self.done(links, engine);
                 let _ = to.send(done);
             }
+            Asked::Forget(name, to) => {
+                let done = self.forget(&name, engine);
+                self.done(links, engine);
+                let _ = to.send(done);
+            }
+            Asked::Show(to) => {
+                self.show(now_ns);
+                let _ = to.send(());
+            }
             Asked::End => {
                 for at in 0..self.shares.len() {
                     let member = &self.members.all()[at];
@@ -319,6 +351,52 @@ impl Runner {
             true => {
                 self.members.all_mut().iter_mut().for_each(|member| member.set_drained(false));
                 Ok(())
+            }
+        }
+    }
+
+    /// A member is gone for good: what it has claimed is free.
+    fn forget(&mut self, name: &str, engine: &dyn Engine) -> Result<(), String> {
+        if self.pools.is_empty() {
+            return Err(
+                "this group has no pool of ports: it was started without stripes=pool".to_owned()
+            );
+        }
+        let now_ns = self.now_ns();
+        let views = self.members.all().iter().map(|member| member.view(now_ns));
+        let peers: Vec<_> =
+            views.flat_map(|view| view.peers).filter(|peer| peer.name == name).collect();
+        if peers.is_empty() {
+            return Err(format!("{name} is no other member of this group"));
+        }
+        if peers.iter().any(|peer| peer.alive) {
+            return Err(format!("{name} lives: it gives out ports of what it has claimed"));
+        }
+        let mut forgotten = false;
+        for (pool, member) in self.pools.iter_mut().zip(self.members.all()) {
+            if let Some((revision, claims)) = pool.forget(name) {
+                engine.claim(&member.config().share, revision, claims);
+                forgotten = true;
+            }
+        }
+        match forgotten {
+            true => Ok(()),
+            false => Err(format!("{name} has claimed nothing, as far as is known here")),
+        }
+    }
+
+    /// Claims stripes of the pool where ports run short.
+    fn claim(&mut self, engine: &dyn Engine) {
+        for (at, pool) in self.pools.iter_mut().enumerate() {
+            let member = &self.members.all()[at];
+            if !is_active(member) || !member.has_synced() || pool.free() == 0 {
+                continue;
+            }
+            if self.shares[at].copy.is_scarce()
+                && let Some((revision, claims)) = pool.claim(CLAIM)
+            {
+                tracing::info!(share = member.config().share, "ports run short: more are claimed");
+                engine.claim(&member.config().share, revision, claims);
             }
         }
     }
@@ -409,6 +487,7 @@ impl Runner {
         if now_ns.saturating_sub(self.looked_ns) >= LOOK_NS {
             self.looked_ns = now_ns;
             self.look();
+            self.claim(engine);
         }
         for at in 0..self.shares.len() {
             if is_active(&self.members.all()[at]) {
@@ -432,7 +511,9 @@ impl Runner {
     fn look(&mut self) {
         for (share, member) in self.shares.iter_mut().zip(self.members.all_mut()) {
             share.copy.look();
-            member.set_digest(share.copy.digest());
+            // Members that divide their ports in another way must not go on for each other.
+            member.set_digest(share.copy.digest() ^ u64::from(self.settings.pool));
+            share.miss(&member.config().share);
         }
     }
 
@@ -566,7 +647,17 @@ impl Runner {
     /// Ports that this member may give out: all its own, or those of this start alone while it does not know all connections.
     fn stripes(&self, at: usize) -> Stripes {
         let knows = self.members.all()[at].has_synced();
-        stripes(self.settings.place(), knows, self.incarnation)
+        let divided = if self.settings.pool { OWN } else { STRIPES };
+        let own = stripes(self.settings.place(), divided, knows, self.incarnation);
+        Stripes(own.0 | self.pools.get(at).map_or(0, |pool| pool.mine(knows)))
+    }
+
+    /// The same, for people.
+    fn shown_stripes(&self, at: usize) -> Option<crate::group::Stripes> {
+        let pool = self.pools.get(at)?;
+        let (usable, claimed, free) = (self.stripes(at).0, pool.mine(true), pool.free());
+        let [usable, claimed, free] = [usable, claimed, free].map(u64::count_ones);
+        Some(crate::group::Stripes { usable, claimed, free })
     }
 
     fn notify(&self, active: bool, epoch: u64, reason: &str, share: &str) {
@@ -578,9 +669,12 @@ impl Runner {
     fn show(&mut self, now_ns: u64) {
         self.showed_ns = now_ns;
         let sum = |of: fn(&Copy) -> u64| self.shares.iter().map(|share| of(&share.copy)).sum();
+        let stripes = (0..self.shares.len()).map(|at| self.shown_stripes(at)).collect();
         let mut shown = lock(&self.shown);
+        shown.stripes = stripes;
         shown.views = self.members.all().iter().map(|member| member.view(now_ns)).collect();
         shown.drained = self.members.all().iter().map(Member::is_drained).collect();
+        shown.missing = self.shares.iter().map(|share| share.missing.clone()).collect();
         // A server that goes on refusing says so again and again.
         let connected = shown.views.iter().any(|view| view.store.connected);
         let lasts = |at: u64| !connected || now_ns - at < FAULT_NS;
@@ -603,10 +697,10 @@ fn is_active(member: &Member) -> bool {
     member.role() == Role::Active
 }
 
-/// Of `count` members the stripes of the one at `place`. Three of four it gives out once it knows all connections; of every fourth, a
+/// Of so many stripes that are divided among `count` members, those of the one at `place`. Three of four it gives out once it knows all connections; of every fourth, a
 /// quarter each time it starts: who has started anew gives out no port that an earlier self has given out.
-fn stripes((place, count): (u32, u32), knows: bool, incarnation: u64) -> Stripes {
-    let own: Vec<u32> = (0..STRIPES).filter(|stripe| stripe % count == place).collect();
+fn stripes((place, count): (u32, u32), divided: u32, knows: bool, incarnation: u64) -> Stripes {
+    let own: Vec<u32> = (0..divided).filter(|stripe| stripe % count == place).collect();
     // Of every fourth, by start: as many sets as there are stripes for, four at most.
     let sets = (own.len() as u64 / 4).clamp(1, 4);
     let may = |n: u64| if n % 4 == 3 { n / 4 % sets == incarnation % sets } else { knows };
@@ -620,27 +714,4 @@ fn wall_ns() -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_stripe_is_two_members_own() {
-        for count in 2..=16 {
-            let sets = (64 / u64::from(count) / 4).clamp(1, 4);
-            for (place, other) in (0..count).flat_map(|a| (0..count).map(move |b| (a, b))) {
-                for (life, later) in (0..4).flat_map(|a| (0..4).map(move |b| (a, b))) {
-                    let of = |place, knows, life| stripes((place, count), knows, life).0;
-                    let mine = of(place, true, life);
-                    assert!(mine.count_ones() >= 64 / count / 2, "{count} {place} {mine:x}");
-                    assert!(of(place, false, life) != 0, "{count} {place} {life}");
-                    if place != other {
-                        assert_eq!(mine & of(other, true, later), 0);
-                    } else if life % sets != later % sets {
-                        let earlier = "what an earlier self has given out";
-                        assert_eq!(mine & of(place, false, later), 0, "{earlier}");
-                    }
-                }
-            }
-        }
-    }
-}
+mod tests;

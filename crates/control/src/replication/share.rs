@@ -19,6 +19,8 @@ pub(super) struct Share {
     pub(super) telling: Option<Telling>,
     /// Members that have asked for all connections.
     pub(super) wants_all: VecDeque<String>,
+    /// Its services and registers that are not there.
+    pub(super) missing: Vec<String>,
     /// When connections that were not told of are gone.
     pub(super) sweep_ns: Option<u64>,
     addresses: Vec<Address>,
@@ -35,11 +37,27 @@ impl Share {
             copy,
             telling: None,
             wants_all: VecDeque::new(),
+            missing: Vec::new(),
             sweep_ns: None,
             addresses,
             promoted: None,
             output: Arc::new(Run { name: "replication".to_owned(), params, body }),
         }
+    }
+
+    /// Looks for services and registers that it is to have: once of each that is not there it is said, and when it is there again.
+    pub(super) fn miss(&mut self, share: &str) {
+        let services = self.copy.missing().into_iter().map(|name| format!("service {name}"));
+        let registers = self.copy.missing_registers().into_iter();
+        let registers = registers.map(|name| format!("register {name}"));
+        let missing: Vec<String> = services.chain(registers).collect();
+        for what in missing.iter().filter(|what| !self.missing.contains(what)) {
+            tracing::warn!(share, what, "the group is to have what is not there");
+        }
+        for what in self.missing.iter().filter(|what| !missing.contains(what)) {
+            tracing::info!(share, what, "the group has what it missed");
+        }
+        self.missing = missing;
     }
 
     /// It forwards, since now.

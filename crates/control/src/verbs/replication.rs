@@ -1,6 +1,6 @@
 //! `replication`: the group that this process is a member of, shown; and who of it forwards.
 
-use crate::group::Shown;
+use crate::group::{Shown, Stripes};
 use crate::protocol::Reply;
 use crate::role::Role;
 use crate::verb::{At, Change, Verb};
@@ -19,6 +19,9 @@ pub struct Replication {
     /// With which share; with all of them without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
+    /// Which other member is gone for good.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
 }
 
 /// What a member is to do.
@@ -33,6 +36,8 @@ pub enum Act {
     Drain,
     /// It was drained, and gets its shares back.
     Rebalance,
+    /// Another member is gone for good: what it has claimed of the pool of ports is free.
+    Forget,
 }
 
 impl Act {
@@ -42,6 +47,7 @@ impl Act {
             Act::Demote => "demote",
             Act::Drain => "drain",
             Act::Rebalance => "rebalance",
+            Act::Forget => "forget",
         }
     }
 }
@@ -57,6 +63,10 @@ pub struct Answer {
     pub group: String,
     /// This member.
     pub member: String,
+    /// Its process, and the version of millrace that it runs.
+    pub pid: u32,
+    /// See there.
+    pub version: String,
     /// `active`, `standby`, or `shared` if it forwards some of the shares.
     pub role: String,
     /// The highest epoch that it knows.
@@ -91,6 +101,12 @@ pub struct Answer {
     pub notified: Option<(u64, u64)>,
     /// The others.
     pub peers: Vec<Peer>,
+    /// Services and registers that it is to have and has not; of shares, see there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// Stripes of ports, where some are a pool; of shares, see there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stripes: Option<Stripes>,
     /// The shares, if there are some.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,
@@ -118,6 +134,12 @@ pub struct Share {
     pub seq: u64,
     /// Messages that were missing.
     pub gaps: u64,
+    /// Its services that are not there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// Stripes of ports, where some are a pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stripes: Option<Stripes>,
 }
 
 /// Another member.
@@ -140,6 +162,11 @@ pub struct Peer {
     pub silent_ms: Option<u64>,
 }
 
+fn told(stripes: &Stripes) -> String {
+    let Stripes { usable, claimed, free } = stripes;
+    format!("{usable} of 64 stripes here, {claimed} of them claimed, {free} free")
+}
+
 fn word(active: bool) -> String {
     if active { "active" } else { "standby" }.to_owned()
 }
@@ -159,7 +186,7 @@ fn owner(view: &View) -> Option<(String, u64)> {
 }
 
 impl Share {
-    fn of(view: &View, drained: bool, member: &str) -> Share {
+    fn of(view: &View, drained: bool, missing: &[String], member: &str) -> Share {
         let active = view.role == replication::Role::Active;
         let leads = |peer: &&PeerView| {
             let last = peer.last.as_ref();
@@ -176,6 +203,8 @@ impl Share {
             owner: owner(view),
             seq: view.seq,
             gaps: view.gaps,
+            missing: missing.to_vec(),
+            stripes: None,
         }
     }
 }
@@ -201,18 +230,21 @@ impl Peer {
 
 impl Answer {
     fn of(shown: &Shown) -> Answer {
-        let Shown { group, member, views, drained, counts } = shown;
+        let Shown { group, member, views, drained, missing, stripes, counts } = shown;
         let active = |view: &View| view.role == replication::Role::Active;
         let mut peers: BTreeMap<&str, Vec<&PeerView>> = BTreeMap::new();
         for peer in views.iter().flat_map(|view| &view.peers) {
             peers.entry(&peer.name).or_default().push(peer);
         }
-        let shares = views.iter().zip(drained).filter(|(view, _)| !view.share.is_empty());
+        let shares = views.iter().zip(drained).zip(missing).zip(stripes);
+        let shares = shares.filter(|(((view, _), _), _)| !view.share.is_empty());
         let alone = views.first().filter(|view| view.share.is_empty());
         Answer {
             handed_to: None,
             group: group.clone(),
             member: member.clone(),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             role: words(views.iter().map(active)),
             epoch: views.iter().map(|view| view.epoch).max().unwrap_or(0),
             protected: views.iter().all(|view| view.protected),
@@ -229,7 +261,14 @@ impl Answer {
             faults: counts.faults,
             notified: counts.notified,
             peers: peers.values().map(|all| Peer::of(all)).collect(),
-            shares: shares.map(|(view, drained)| Share::of(view, *drained, member)).collect(),
+            stripes: alone.and(stripes.first()).copied().flatten(),
+            missing: alone.and(missing.first()).cloned().unwrap_or_default(),
+            shares: shares
+                .map(|(((view, drained), missing), stripes)| Share {
+                    stripes: *stripes,
+                    ..Share::of(view, *drained, missing, member)
+                })
+                .collect(),
         }
     }
 }
@@ -250,6 +289,9 @@ impl Verb for Replication {
             Some(Act::Demote) => group.demote(self.share)?,
             Some(Act::Drain) => handed_to = Some(group.drain(self.share)?),
             Some(Act::Rebalance) => group.rebalance()?,
+            Some(Act::Forget) => {
+                group.forget(self.member.ok_or("which member is gone?")?)?;
+            }
         }
         Ok(Reply::Answer(Answer { handed_to, ..Answer::of(&group.shown()) }))
     }
@@ -295,6 +337,12 @@ impl Verb for Replication {
                 "left out: {unknown} for trackers that are not here, {refused} that were none, {no_room} without room"
             );
         }
+        if let Some(stripes) = &answer.stripes {
+            let _ = writeln!(out, "ports: {}", told(stripes));
+        }
+        if !answer.missing.is_empty() {
+            let _ = writeln!(out, "MISSING: {}", answer.missing.join(", "));
+        }
         for share in &answer.shares {
             let Share { name, role, epoch, .. } = share;
             let who = match (&share.active, &**role) {
@@ -313,8 +361,16 @@ impl Verb for Replication {
                 None => "store names nobody".to_owned(),
             };
             let drained = if share.drained { ", drained" } else { "" };
-            let _ =
-                writeln!(out, "share {name}: active {who}, epoch {epoch}, {has}, {owner}{drained}");
+            let missing = match &share.missing[..] {
+                [] => String::new(),
+                missing => format!(", MISSING: {}", missing.join(", ")),
+            };
+            let ports = share.stripes.as_ref().map(|stripes| format!(", ports: {}", told(stripes)));
+            let missing = format!("{}{missing}", ports.unwrap_or_default());
+            let _ = writeln!(
+                out,
+                "share {name}: active {who}, epoch {epoch}, {has}, {owner}{drained}{missing}"
+            );
         }
         for peer in &answer.peers {
             let alive = if peer.alive { "alive" } else { "DEAD" };
@@ -334,7 +390,8 @@ impl Verb for Replication {
 
     fn change(&self) -> Option<Change> {
         let act = self.action?;
-        let share = self.share.as_deref().map(|share| format!(" {share}")).unwrap_or_default();
+        let about = self.share.as_deref().or(self.member.as_deref());
+        let share = about.map(|about| format!(" {about}")).unwrap_or_default();
         Some(Change { kind: "replication", how: "modify", text: format!("{}{share}", act.word()) })
     }
 

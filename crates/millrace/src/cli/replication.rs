@@ -40,10 +40,52 @@ pub(crate) enum ReplicationCommand {
     },
     /// After `drain`: get back the shares that prefer this member
     Rebalance,
+    /// Another member is gone for good: free what it has claimed of a pool of ports (`stripes=pool`)
+    Forget {
+        /// Its name
+        member: String,
+    },
     /// Wait until a standby has all connections, as between two upgrades: exit status 0 if one has
     Wait {
         /// At most so long
         #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
         within: Duration,
     },
+    /// Upgrade the members one after the other without losing a connection: drain, run a command there, wait until the group is protected
+    Upgrade(UpgradeOrder),
+}
+
+/// `millrace replication upgrade`.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct UpgradeOrder {
+    /// Members, and the host of each if it has another name; standbys come first
+    #[arg(required = true, value_name = "MEMBER[=HOST]", value_parser = member)]
+    pub(crate) members: Vec<(String, String)>,
+    /// What upgrades and restarts one member: a line of shell there, in which {member} is its name
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) by: String,
+    /// How a line of shell is run at {host}: the line is the last argument
+    #[arg(long, value_name = "COMMAND", default_value = "ssh {host}")]
+    pub(crate) via: String,
+    /// The millrace that asks a member, at its host; `--ctl` is a path there too, and may have {member} in it
+    #[arg(long, value_name = "PROGRAM", default_value = "millrace")]
+    pub(crate) program: String,
+    /// Each wait takes at most so long
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
+    pub(crate) within: Duration,
+    /// Look at the members, and say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// A member, and its host.
+fn member(text: &str) -> Result<(String, String), String> {
+    let (name, host) = text.split_once('=').unwrap_or((text, text));
+    let is_name = |name: &str| {
+        !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_".contains(&c))
+    };
+    match is_name(name) && !host.is_empty() && !host.starts_with('-') {
+        true => Ok((name.to_owned(), host.to_owned())),
+        false => Err("MEMBER or MEMBER=HOST was expected".to_owned()),
+    }
 }

@@ -1,14 +1,13 @@
-//! The store: buckets of JetStream's key-value store.
-//!
-//! `millrace-GROUP-config` has one key, `version`; its history is the last 64 writes. Operators write it, and only over the revision that
-//! they have read. `millrace-GROUP-members` has a key for each member, which that member writes.
+//! The store, by a client of NATS.
 
-use super::ack::Ack;
-use super::place::{Place, is_name};
-use super::version::Version;
+use super::told::{Head, NotWritten, Said};
+use crate::config::group::Server;
+use crate::fleet::ack::Ack;
+use crate::fleet::place::{Place, is_name};
+use crate::fleet::version::Version;
+use async_nats::connection::State;
 use async_nats::jetstream::kv::{self, Operation, UpdateErrorKind};
-use async_nats::{Client, Event};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_stream::StreamExt as _;
 
@@ -16,53 +15,42 @@ use tokio_stream::StreamExt as _;
 const HISTORY: i64 = 64;
 const KEY: &str = "version";
 
-/// What the store holds of a version.
-#[derive(Debug, Clone)]
-pub(crate) struct Head {
-    pub(crate) revision: u64,
-    /// Or why it is none.
-    pub(crate) version: Result<Version, String>,
-    /// When it was written, by the server's clock.
-    pub(crate) written: SystemTime,
-}
+/// What a client tells.
+pub(crate) struct Event(async_nats::Event);
 
-impl Head {
-    fn of(entry: &kv::Entry) -> Head {
-        let version = match entry.operation {
-            Operation::Put => Version::decode(&entry.value),
-            Operation::Delete | Operation::Purge => Err("somebody has deleted it".to_owned()),
-        };
-        Head { revision: entry.revision, version, written: entry.created.into() }
+impl Event {
+    /// The server is there.
+    pub(crate) fn is_there(&self) -> bool {
+        matches!(self.0, async_nats::Event::Connected)
     }
 
-    /// How long it has waited, by both clocks.
-    pub(crate) fn age(&self) -> Duration {
-        SystemTime::now().duration_since(self.written).unwrap_or_default()
+    /// The server is gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.0, async_nats::Event::Disconnected | async_nats::Event::Closed)
     }
 
-    /// For how long it still waits for a confirmation; none if it does not, or not any more.
-    pub(crate) fn waits(&self) -> Option<Duration> {
-        let waits = self.version.as_ref().ok()?.waits.as_ref()?;
-        let left = Duration::from_secs(waits.seconds).saturating_sub(self.age());
-        (!left.is_zero()).then_some(left)
+    /// What is wrong, if something is.
+    pub(crate) async fn fault(&self, server: &Server) -> Option<String> {
+        crate::nats::fault(server, &self.0).await
     }
 }
 
-/// What a member has said.
-#[derive(Debug, Clone)]
-pub(crate) struct Said {
-    pub(crate) member: String,
-    pub(crate) ack: Ack,
-    /// How long ago.
-    pub(crate) age: Duration,
+/// A client.
+pub(crate) struct Client(async_nats::Client);
+
+impl Client {
+    /// Whether the server is there.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.0.connection_state() == State::Connected
+    }
 }
 
-/// Why a version was not written.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum NotWritten {
-    /// Somebody else was faster.
-    Raced,
-    Failed(String),
+fn head(entry: &kv::Entry) -> Head {
+    let version = match entry.operation {
+        Operation::Put => Version::decode(&entry.value),
+        Operation::Delete | Operation::Purge => Err("somebody has deleted it".to_owned()),
+    };
+    Head { revision: entry.revision, version, written: entry.created.into() }
 }
 
 /// A client that goes on trying. Events go to `to`.
@@ -70,19 +58,20 @@ pub(crate) async fn member(place: &Place, to: UnboundedSender<Event>) -> Result<
     let options = crate::nats::options(&place.server)?.retry_on_initial_connect().event_callback(
         move |event| {
             // Nobody listens any more where it fails.
-            let _ = to.send(event);
+            let _ = to.send(Event(event));
             async {}
         },
     );
     let connected = options.connect(place.server.urls.clone()).await;
-    connected.map_err(|error| format!("{}: {error}", place.shown()))
+    connected.map(Client).map_err(|error| format!("{}: {error}", place.shown()))
 }
 
 /// A client that is connected, or why it is not.
 pub(crate) async fn connected(place: &Place) -> Result<Client, String> {
     let failed = |why: String| format!("{}: {why}", place.shown());
     let options = crate::nats::options(&place.server).map_err(failed)?;
-    options.connect(place.server.urls.clone()).await.map_err(|error| failed(error.to_string()))
+    let connected = options.connect(place.server.urls.clone()).await;
+    connected.map(Client).map_err(|error| failed(error.to_string()))
 }
 
 /// Both buckets.
@@ -94,7 +83,7 @@ pub(crate) struct Store {
 impl Store {
     /// Opens them; they are made if they are not there.
     pub(crate) async fn open(client: &Client, group: &str) -> Result<Store, String> {
-        let jetstream = async_nats::jetstream::new(client.clone());
+        let jetstream = async_nats::jetstream::new(client.0.clone());
         let bucket = async |name: String, history| -> Result<kv::Store, String> {
             if let Ok(bucket) = jetstream.get_key_value(&name).await {
                 return Ok(bucket);
@@ -113,7 +102,7 @@ impl Store {
     /// The version that was written last.
     pub(crate) async fn head(&self) -> Result<Option<Head>, String> {
         let entry = self.versions.entry(KEY).await.map_err(|error| error.to_string())?;
-        Ok(entry.as_ref().map(Head::of))
+        Ok(entry.as_ref().map(head))
     }
 
     /// The version that was written last, and each one that is written from now on.
@@ -123,7 +112,7 @@ impl Store {
 
     /// The next one of them; none when it has to be begun anew.
     pub(crate) async fn next(watch: &mut kv::Watch) -> Option<Head> {
-        watch.next().await?.ok().as_ref().map(Head::of)
+        watch.next().await?.ok().as_ref().map(head)
     }
 
     /// All that is remembered, the oldest first.
@@ -131,7 +120,7 @@ impl Store {
         let mut entries = self.versions.history(KEY).await.map_err(|error| error.to_string())?;
         let mut all = Vec::new();
         while let Some(entry) = entries.next().await {
-            all.push(Head::of(&entry.map_err(|error| error.to_string())?));
+            all.push(head(&entry.map_err(|error| error.to_string())?));
         }
         Ok(all)
     }

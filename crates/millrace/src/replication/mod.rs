@@ -1,5 +1,7 @@
 //! `millrace replication`: the group whose members go on for each other, shown; and who of it forwards.
 
+mod upgrade;
+
 use crate::cli::{ReplicationCommand, ReplicationOptions, To};
 use crate::show::show;
 use control::client::ask;
@@ -15,11 +17,19 @@ pub(crate) fn replication(options: ReplicationOptions) -> Result<(), Failure> {
         Some(ReplicationCommand::Demote { share }) => (Some(Act::Demote), share),
         Some(ReplicationCommand::Drain { share }) => (Some(Act::Drain), share),
         Some(ReplicationCommand::Rebalance) => (Some(Act::Rebalance), None),
+        Some(ReplicationCommand::Forget { member }) => {
+            let forget =
+                Replication { action: Some(Act::Forget), share: None, member: Some(member) };
+            return show::<Replication>(ask(options.to.whom(), &forget)?, options.json);
+        }
         Some(ReplicationCommand::Wait { within }) => {
             return wait(&options.to, within, options.json);
         }
+        Some(ReplicationCommand::Upgrade(order)) => {
+            return upgrade::upgrade(&order, options.to.ctl.as_deref());
+        }
     };
-    let value = ask(options.to.whom(), &Replication { action, share })?;
+    let value = ask(options.to.whom(), &Replication { action, share, member: None })?;
     show::<Replication>(value, options.json)
 }
 

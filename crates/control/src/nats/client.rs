@@ -1,5 +1,4 @@
-//! Clients of NATS: how a server is reached, by TLS and credentials. What goes over it is the group's stream and store
-//! ([`replication`](crate::replication)), or a fleet's configuration ([`fleet`](crate::fleet)).
+//! How a server is reached, and what its client tells.
 
 use crate::config::group::Server;
 use async_nats::{ConnectOptions, Event};
