@@ -411,7 +411,7 @@ fn compare(bed: &mut Bed, synchronised: &[Synchronised], at: &str) {
         let mut told = Vec::new();
         for at in keys {
             let f = agent.flows().get(at).unwrap();
-            told.push((key(f.priority, &f.matching), f.cookie, f.instructions.clone()));
+            told.push((key(f.priority, &f.matching), f.cookie, f.instructions.to_owned()));
         }
         let by_key = |a: &((u16, Vec<_>), u64, _)| a.0.clone();
         expected.sort_by_key(by_key);
