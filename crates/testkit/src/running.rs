@@ -46,7 +46,19 @@ pub struct Running {
 impl Running {
     /// Starts it, and waits for the line of its standard error that begins so.
     pub fn start(command: &mut Command, ready: &str) -> Running {
-        let child = confined(command).stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let command = confined(command).stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn();
+        // A binary that this test has written may be open in a process that another test has just forked, until that runs its own.
+        let busy = |child: &std::io::Result<Child>| {
+            child.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::ExecutableFileBusy)
+        };
+        for _ in 0..500 {
+            if !busy(&child) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            child = command.spawn();
+        }
         let mut running = Running { child: child.expect("it starts"), said: String::new() };
         let mut lines = BufReader::new(running.child.stderr.take().expect("it is piped"));
         let mut line = String::new();
