@@ -189,7 +189,8 @@ with sync_playwright() as play:
                 try:
                     view(page)
                 except AssertionError as error:
-                    wrong.append(f"{name} {width} {theme}: {error}")
+                    # Behind the lines that say what was wanted stands the whole view.
+                    wrong.append(f"{name} {width} {theme}: " + " | ".join(str(error).splitlines()[:4]))
                 looked_at(page, f"{name} {width} {theme}")
                 pictures += 1
             context.close()
