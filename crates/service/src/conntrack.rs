@@ -10,7 +10,7 @@
 //! connections come and go within a burst.
 //!
 //! Most packets are TCP or UDP over IPv4, of a connection that is open, and change nothing but how far it has come:
-//! [`Tracker::usual`] takes those and no others, with the rules that hold for all.
+//! `usual` takes those and no others, with the rules that hold for all.
 //!
 //! A packet may come with a [`Hint`] by its port's hardware: the place of its connection. It is believed if the connection at
 //! that place has the packet's tuple, which no other then has; else the packet is looked up as any other. So a hint, whatever it says,
@@ -57,6 +57,7 @@
 mod account;
 pub mod alg;
 mod burst;
+mod cells;
 mod config;
 pub mod follow;
 mod fragment;
@@ -80,8 +81,10 @@ pub mod tcp;
 #[cfg(test)]
 mod tests;
 mod time;
+pub mod together;
 mod told;
 mod tuple;
+mod usual;
 mod zones;
 
 use crate::nat;
@@ -90,6 +93,7 @@ use crate::random::Random;
 pub use account::Account;
 use account::Accounts;
 pub use alg::Alg;
+use cells::Cells;
 pub use config::{Config, Timeouts};
 pub use follow::{Applied, Changes};
 use follow::{Clock, Log};
@@ -117,8 +121,8 @@ pub struct Tracker {
     config: Config,
     pub(crate) hasher: Hasher,
     index: Index,
-    records: Vec<Record>,
-    rests: Vec<Rest>,
+    records: Cells<Record>,
+    rests: Cells<Rest>,
     accounts: Accounts,
     extensions: Extensions,
     free: u32,
@@ -159,8 +163,8 @@ impl Tracker {
         Tracker {
             hasher: Hasher::new(config.seed),
             index: Index::new(connections_max + config.translated_max),
-            records: crate::pages::with_capacity(connections_max),
-            rests: crate::pages::with_capacity(connections_max),
+            records: Cells::with_capacity(connections_max),
+            rests: Cells::with_capacity(connections_max),
             accounts: Accounts::new(if config.accounting { connections_max } else { 0 }),
             extensions: Extensions::new(),
             free: NONE,
@@ -467,7 +471,7 @@ impl Tracker {
 
     fn show(&self, at: u32, now: u32) -> Connection {
         let record = &self.records[at as usize];
-        let state = record.state;
+        let state = record.state();
         let protocol = IpProtocol(record.protocol);
         let left = u64::from(record.deadline.saturating_sub(now)) << TICK_SHIFT;
         Connection {

@@ -3,9 +3,10 @@
 //!
 //! Arguments by position ([`ARGS`], [`NAT_ARGS`]) and results ([`RESULTS`]) are those of [`contract::ct`].
 //!
-//! One tracker serves all workers, behind a lock: a packet of a connection may come to any of them, and with
+//! One tracker serves all workers: a packet of a connection may come to any of them, and with
 //! translation its two directions look unlike each other, so that no hash of a packet tells which shard a
-//! connection would be in. The lock is held for the packets of a burst that come to one call, or for one slice of
+//! connection would be in. Workers take packets of open connections [side by side](service::conntrack::together). For the others of a
+//! burst, at one call, one of them has the tracker alone; so has one slice of
 //! [`Service::tend`], [`Connections::export`] or [`Connections::import`].
 //!
 //! A packet that was translated and comes again in the same zone gets the answer that it got before, as in
@@ -22,6 +23,7 @@ use ir::{Bits, DropReason};
 use jit::Handed;
 use port::{Csum, Mark};
 use service::conntrack::image::{Image, Restored, Writer};
+use service::conntrack::together::{After, Alone, Both, Shared, Together};
 use service::conntrack::{
     Alg, Apart, Config, Connection, Counters, CtState, Drop, Memory, Nat, Outcome, Request,
     Selection, Tracker, Tuple, ZoneLimits, ZoneTimeouts,
@@ -29,10 +31,10 @@ use service::conntrack::{
 use service::nat::{Outside, Pool, PoolId, Ports, Rule};
 use service::packet::{Carries, Checksum, Packet};
 use smallvec::SmallVec;
+use std::borrow::BorrowMut;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::{Mutex, MutexGuard};
 
 /// Different ranges of addresses and ports that actions may name.
 const POOLS_MAX: usize = 4096;
@@ -58,32 +60,28 @@ fn alg(named: u8) -> Option<Alg> {
 /// A pool is known by what an action says: kind, addresses, ports.
 type PoolKey = (u8, u128, u128, u16, u16);
 
-struct Inner {
-    tracker: Tracker,
+/// What is kept beside the tracker.
+#[derive(Default)]
+struct Beside {
     waiting: WaitQueue,
     pools: HashMap<PoolKey, Option<PoolId>>,
 }
 
+type Inner = Both<Beside>;
+
 /// The tracker of a switch.
 pub struct Connections {
-    inner: Mutex<Inner>,
+    inner: Together<Beside>,
 }
 
 impl Connections {
     /// A tracker without connections, at this time of the switch's clock.
     pub fn new(config: Config, now_ns: u64) -> Connections {
-        let tracker = Tracker::new(config, now_ns);
-        Connections {
-            inner: Mutex::new(Inner {
-                tracker,
-                waiting: WaitQueue::default(),
-                pools: HashMap::new(),
-            }),
-        }
+        Connections { inner: Together::new(Tracker::new(config, now_ns), Beside::default()) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> Alone<'_, Beside> {
+        self.inner.alone()
     }
 
     /// Does something with the tracker, while packets wait.
@@ -246,7 +244,8 @@ impl Connections {
 
     /// What has happened.
     pub fn counters(&self) -> Counters {
-        *self.lock().tracker.counters()
+        let alone = *self.lock().tracker.counters();
+        alone.with(&self.inner.counted())
     }
 
     /// Connections held, those that nobody answered among them, and memory taken.
@@ -258,70 +257,89 @@ impl Connections {
     /// What is taken of the outside addresses of `ct(nat)`, at most so many one by one; none without translation.
     pub fn outside(&self, most: usize) -> Option<Outside> {
         let inner = self.lock();
-        (!inner.pools.is_empty()).then(|| inner.tracker.outside(most))
+        (!inner.beside.pools.is_empty()).then(|| inner.tracker.outside(most))
     }
 }
 
-impl Inner {
-    /// Frames that are to go on, and those that are lost, as the tracker says by now.
-    fn settle(&mut self, news: Option<&mut WaitNews>) {
-        // Nearly always.
-        if !self.tracker.has_news() {
-            return;
-        }
-        let ready = self.tracker.take_ready();
-        match news {
-            Some(news) => {
-                news.ready
-                    .extend(ready.into_iter().filter_map(|ticket| self.waiting.ready(ticket)));
-            }
-            // Nobody is there who could run them.
-            None => ready.into_iter().for_each(|ticket| self.waiting.lost(ticket)),
-        }
-        self.tracker.take_lost().into_iter().for_each(|ticket| self.waiting.lost(ticket));
+/// Frames that are to go on, and those that are lost, as the tracker says by now.
+fn settle(inner: &mut Inner, news: Option<&mut WaitNews>) {
+    // Nearly always.
+    if !inner.tracker.has_news() {
+        return;
     }
+    let waiting = &mut inner.beside.waiting;
+    let ready = inner.tracker.take_ready();
+    match news {
+        Some(news) => {
+            news.ready.extend(ready.into_iter().filter_map(|ticket| waiting.ready(ticket)));
+        }
+        // Nobody is there who could run them.
+        None => ready.into_iter().for_each(|ticket| waiting.lost(ticket)),
+    }
+    inner.tracker.take_lost().into_iter().for_each(|ticket| waiting.lost(ticket));
+}
 
-    /// The pool that an action names. A range that is none has nothing left; of too many different ones,
-    /// neither have those above the limit.
-    fn pool(&mut self, key: PoolKey) -> Option<PoolId> {
-        if let Some(known) = self.pools.get(&key) {
-            return *known;
-        }
-        if self.pools.len() >= POOLS_MAX {
-            return None;
-        }
-        let (what, first, last, first_port, last_port) = key;
-        let address = |bits: u128| match what & kind::IPV6 {
-            0 => IpAddr::V4(Ipv4Addr::from(bits as u32)),
-            _ => IpAddr::V6(Ipv6Addr::from(bits)),
-        };
-        let ports = match (first_port, what & kind::DESTINATION) {
-            (0, 0) => Ports::Range(1, u16::MAX),
-            (0, _) => Ports::Keep,
-            (first, _) => Ports::Range(first, last_port.max(first)),
-        };
-        let pool = Pool::new(address(first), address(last), ports);
-        let id = pool.ok().map(|pool| self.tracker.add_pool(pool));
-        self.pools.insert(key, id);
-        id
+/// The pool that an action names. A range that is none has nothing left; of too many different ones,
+/// neither have those above the limit.
+fn pool(inner: &mut Inner, key: PoolKey) -> Option<PoolId> {
+    let pools = &mut inner.beside.pools;
+    if let Some(known) = pools.get(&key) {
+        return *known;
     }
+    if pools.len() >= POOLS_MAX {
+        return None;
+    }
+    let (what, first, last, first_port, last_port) = key;
+    let address = |bits: u128| match what & kind::IPV6 {
+        0 => IpAddr::V4(Ipv4Addr::from(bits as u32)),
+        _ => IpAddr::V6(Ipv6Addr::from(bits)),
+    };
+    let ports = match (first_port, what & kind::DESTINATION) {
+        (0, 0) => Ports::Range(1, u16::MAX),
+        (0, _) => Ports::Keep,
+        (first, _) => Ports::Range(first, last_port.max(first)),
+    };
+    let pool = Pool::new(address(first), address(last), ports);
+    let id = pool.ok().map(|pool| inner.tracker.add_pool(pool));
+    pools.insert(key, id);
+    id
+}
 
-    /// What `nat(...)` asks for, by the values of [`NAT_ARGS`].
-    fn nat(&mut self, args: &[u128]) -> Option<Nat> {
-        let word = |at: usize| args.get(at).copied().unwrap_or(0);
-        let what = word(0) as u8;
-        if what & (kind::SOURCE | kind::DESTINATION) == 0 {
-            return Some(Nat::Existing);
-        }
-        // No address in particular: the connection's own.
-        if (word(1), word(2)) == (0, 0) {
-            return Some(Nat::New(Rule::default()));
-        }
-        let id = self.pool((what, word(1), word(2), word(3) as u16, word(4) as u16))?;
-        let (mut source, mut destination) = (None, None);
-        *(if what & kind::SOURCE != 0 { &mut source } else { &mut destination }) = Some(id);
-        Some(Nat::New(Rule { source, destination }))
+/// What `nat(...)` asks for, by the values of [`NAT_ARGS`].
+fn nat(inner: &mut Inner, args: &[u128]) -> Option<Nat> {
+    match plain_nat(args) {
+        Ok(nat) => Some(nat),
+        Err(key) => Some(by(key.0, pool(inner, key)?)),
     }
+}
+
+/// The same where nothing need be added. None where it need.
+fn known_nat(beside: &Beside, args: &[u128]) -> Option<Nat> {
+    match plain_nat(args) {
+        Ok(nat) => Some(nat),
+        Err(key) => Some(by(key.0, (*beside.pools.get(&key)?)?)),
+    }
+}
+
+/// What is asked for without a pool, or the pool.
+fn plain_nat(args: &[u128]) -> Result<Nat, PoolKey> {
+    let word = |at: usize| args.get(at).copied().unwrap_or(0);
+    let what = word(0) as u8;
+    if what & (kind::SOURCE | kind::DESTINATION) == 0 {
+        return Ok(Nat::Existing);
+    }
+    // No address in particular: the connection's own.
+    if (word(1), word(2)) == (0, 0) {
+        return Ok(Nat::New(Rule::default()));
+    }
+    Err((what, word(1), word(2), word(3) as u16, word(4) as u16))
+}
+
+/// Translation by this pool.
+fn by(what: u8, id: PoolId) -> Nat {
+    let (mut source, mut destination) = (None, None);
+    *(if what & kind::SOURCE != 0 { &mut source } else { &mut destination }) = Some(id);
+    Nat::New(Rule { source, destination })
 }
 
 /// A value under a mask, if the mask has a bit.
@@ -406,23 +424,33 @@ fn checksum(csum: Csum) -> Checksum {
     }
 }
 
-impl Service for Connections {
-    fn burst(&self, burst: Burst<'_>, packets: &mut [Handed<'_>]) {
-        let mut inner = self.lock();
+/// Packets of one call, as the tracker is asked about them.
+fn asked<'a, 'h: 'a, H: BorrowMut<Handed<'h>>>(
+    burst: Burst<'_>,
+    run: &'a mut [H],
+) -> SmallVec<[Asked<'a>; abi::BURST_MAX]> {
+    run.iter_mut()
+        .map(|handed| {
+            let handed = handed.borrow_mut();
+            let (checksum, hint) = (checksum(burst.csum(handed)), burst.hint(handed));
+            let packet = Packet { checksum, hint, ..Packet::of(&mut *handed.bytes) };
+            let Handed { results, passes, left, .. } = handed;
+            Asked { packet, results, passes, left }
+        })
+        .collect()
+}
+
+impl Connections {
+    /// Takes packets while nobody else has the tracker.
+    fn take<'h, H: BorrowMut<Handed<'h>>>(inner: &mut Inner, burst: Burst<'_>, packets: &mut [H]) {
         inner.tracker.begin();
-        for run in packets.chunk_by_mut(alike) {
-            let args = run[0].args;
+        for run in packets.chunk_by_mut(|a, b| alike(a.borrow(), b.borrow())) {
+            let args = run[0].borrow().args;
             let mut request = request(args);
             if burst.leaves {
                 request.apart = Apart::Leave;
             }
-            let mut asked: SmallVec<[Asked<'_>; abi::BURST_MAX]> = SmallVec::new();
-            for handed in run.iter_mut() {
-                let (checksum, hint) = (checksum(burst.csum(handed)), burst.hint(handed));
-                let packet = Packet { checksum, hint, ..Packet::of(&mut *handed.bytes) };
-                let Handed { results, passes, left, .. } = handed;
-                asked.push(Asked { packet, results, passes, left });
-            }
+            let mut asked = asked(burst, run);
             if comes_again(args)
                 && let Some(outcome) = inner.tracker.again(burst.now_ns, &request, &asked[0].packet)
             {
@@ -430,7 +458,7 @@ impl Service for Connections {
                 continue;
             }
             let nat = match burst.service.edits {
-                true => inner.nat(&nat_values(args)),
+                true => nat(inner, &nat_values(args)),
                 false => Some(Nat::None),
             };
             let Some(nat) = nat else {
@@ -446,7 +474,57 @@ impl Service for Connections {
         }
         // Nothing has got another length where packets come together: those are left.
         inner.tracker.take_rewritten();
-        inner.settle(None);
+        settle(inner, None);
+    }
+
+    /// Takes usual packets while other workers take theirs. The others are [left](Handed::left), for [`take`](Self::take).
+    fn take_usual(
+        shared: &Shared<'_, Beside>,
+        burst: Burst<'_>,
+        packets: &mut [Handed<'_>],
+        after: &mut SmallVec<[After; 4]>,
+    ) {
+        for run in packets.chunk_by_mut(alike) {
+            let args = run[0].args;
+            let mut request = request(args);
+            let nat = match burst.service.edits {
+                true => known_nat(shared.beside(), &nat_values(args)),
+                false => Some(Nat::None),
+            };
+            let Some(nat) = nat.filter(|_| !comes_again(args)) else {
+                run.iter_mut().for_each(|handed| handed.left = true);
+                continue;
+            };
+            request.nat = nat;
+            let (zone, now_ns) = (request.zone, burst.now_ns);
+            let mut asked = asked(burst, run);
+            shared.view().process_each(now_ns, &request, &mut asked, after, |asked, outcome| {
+                match outcome {
+                    Some(outcome) => asked.told(zone, &outcome),
+                    None => *asked.left = true,
+                }
+            });
+        }
+    }
+}
+
+impl Service for Connections {
+    fn burst(&self, burst: Burst<'_>, packets: &mut [Handed<'_>]) {
+        let Some(shared) = self.inner.shared() else {
+            return Connections::take(&mut self.lock(), burst, packets);
+        };
+        let mut after = SmallVec::new();
+        Connections::take_usual(&shared, burst, packets, &mut after);
+        drop(shared);
+        let mut others: SmallVec<[&mut Handed<'_>; abi::BURST_MAX]> =
+            packets.iter_mut().filter(|handed| handed.left).collect();
+        if others.is_empty() && after.is_empty() {
+            return;
+        }
+        others.iter_mut().for_each(|handed| handed.left = false);
+        let mut inner = self.lock();
+        inner.tracker.finish_after(burst.now_ns, &after);
+        Connections::take(&mut inner, burst, &mut others);
     }
 
     fn call(&self, call: Call<'_>, results: &mut [Bits]) -> bool {
@@ -471,7 +549,7 @@ impl Service for Connections {
         let mut inner = self.lock();
         if call.look {
             let nat = match call.service.edits && !again {
-                true => inner.nat(&nat_values_of(call.args)),
+                true => nat(&mut inner, &nat_values_of(call.args)),
                 false => Some(Nat::None),
             };
             let Some(nat) = nat else { return false };
@@ -492,7 +570,7 @@ impl Service for Connections {
             Some(outcome) => outcome,
             None => {
                 if call.service.edits {
-                    match inner.nat(&nat_values_of(call.args)) {
+                    match nat(&mut inner, &nat_values_of(call.args)) {
                         Some(nat) => request.nat = nat,
                         // No such addresses: as if all of them were taken.
                         None => return false,
@@ -517,7 +595,7 @@ impl Service for Connections {
         if let (Some(news), Some(Drop::Waits(ticket))) = (&mut news, outcome.drop) {
             news.waits = Some(WaitTicket { service: 0, element: 0, ticket });
         }
-        inner.settle(news);
+        settle(&mut inner, news);
         drop(inner);
         tell(results, zone, &outcome);
         outcome.drop.is_none()
@@ -538,7 +616,7 @@ impl Service for Connections {
             Some(outcome) => outcome,
             None => {
                 if call.service.edits {
-                    match inner.nat(&nat_values(call.args)) {
+                    match nat(&mut inner, &nat_values(call.args)) {
                         Some(nat) => request.nat = nat,
                         // No such addresses: as if all of them were taken.
                         None => return false,
@@ -559,30 +637,30 @@ impl Service for Connections {
         if let (Some(news), Some(Drop::Waits(ticket))) = (&mut news, outcome.drop) {
             news.waits = Some(WaitTicket { service: 0, element: 0, ticket });
         }
-        inner.settle(news);
+        settle(&mut inner, news);
         drop(inner);
         tell_words(results, zone, &outcome);
         outcome.drop.is_none()
     }
 
     fn keep(&self, waits: WaitTicket, kept: WaitingPacket) -> Option<WaitingPacket> {
-        self.lock().waiting.keep(waits.ticket, kept)
+        self.lock().beside.waiting.keep(waits.ticket, kept)
     }
 
     fn give_up(&self, reason: DropReason) {
         let mut inner = self.lock();
-        inner.waiting.give_up(reason);
+        inner.beside.waiting.give_up(reason);
         inner.tracker.give_up_waiting();
-        inner.settle(None);
+        settle(&mut inner, None);
         // Of those that were reported lost, none is here any more.
-        inner.waiting.give_up(reason);
+        inner.beside.waiting.give_up(reason);
     }
 
     fn tend(&self, now_ns: u64) {
         for _ in 0..SLICES_MAX {
             let mut inner = self.lock();
             let more = inner.tracker.expire(now_ns, SLICE);
-            inner.settle(None);
+            settle(&mut inner, None);
             drop(inner);
             if !more {
                 return;

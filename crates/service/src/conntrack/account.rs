@@ -7,6 +7,7 @@
 //! Cost: 32 octets a connection, and another line of memory for each packet; without it, one comparison.
 //! Checked by: the tests below, and those of [`image`](super::image).
 
+use super::cells::Cells;
 use super::state::Direction;
 use crate::packet::Packet;
 
@@ -20,13 +21,13 @@ pub struct Account {
 }
 
 /// Accounts by the places of records; empty where nothing is counted.
-#[derive(Debug, Default)]
-pub(super) struct Accounts(Vec<[u64; 4]>);
+#[derive(Debug)]
+pub(super) struct Accounts(pub(super) Cells<[u64; 4]>);
 
 impl Accounts {
     /// Room for so many connections. The memory is the system's until it is written to.
     pub(super) fn new(connections_max: usize) -> Accounts {
-        Accounts(vec![[0; 4]; connections_max])
+        Accounts(Cells::of(vec![[0; 4]; connections_max]))
     }
 
     /// Whether connections have accounts.
@@ -43,10 +44,15 @@ impl Accounts {
     #[inline(always)]
     pub(super) fn add(&mut self, at: u32, direction: Direction, octets: u64) {
         if let Some(of) = self.0.get_mut(at as usize) {
-            let way = direction as usize;
-            of[way] += 1;
-            of[way + 2] += octets;
+            Accounts::add_to(of, direction, octets);
         }
+    }
+
+    #[inline(always)]
+    pub(super) fn add_to(of: &mut [u64; 4], direction: Direction, octets: u64) {
+        let way = direction as usize;
+        of[way] += 1;
+        of[way + 2] += octets;
     }
 
     /// What is known of the connection at this place.

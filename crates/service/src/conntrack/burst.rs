@@ -3,19 +3,19 @@
 use super::Tracker;
 use super::account::octets;
 use super::index::Places;
+use super::parse;
 use super::parse::{Subject, Transport};
-use super::record::{Flags, NONE, Notes, Record};
+use super::record::{Flags, NONE, Record};
 use super::request::{INVALID, Nat, Outcome, Request};
 use super::sight::{BURST, Seen, Sight};
-use super::state::{CtState, Direction};
-use super::time::{deadline_after, deadline_of, ticks};
+use super::state::{CtState, Direction, Drop};
+use super::time::{deadline_after, ticks};
 use super::told::told;
 use super::tuple::Key;
-use super::{parse, tcp};
+use super::usual::{Left, Setting, Taken};
 use crate::packet::{Carries, Packet};
 use crate::simd::prefetch;
 use std::ops::Range;
-use wire::IpProtocol;
 
 /// Packets that are taken through one stage together. So many are between asking the memory for something of a packet and needing
 /// it: some 200 ns of work.
@@ -31,6 +31,8 @@ pub(super) struct Usual {
     pub(super) state: CtState,
     pub(super) at: u32,
     pub(super) marked: bool,
+    /// It could not be translated.
+    pub(super) drop: Option<Drop>,
 }
 
 /// Which way a packet of this state goes.
@@ -119,20 +121,25 @@ impl Tracker {
                     sight.odd.get(odd - 1).copied().unwrap_or(Subject::Malformed)
                 } else {
                     let usual = match plain {
-                        true => self.usual((now_ns, now), request.zone, key, *likely, packet),
+                        true => self.usual((now_ns, now), request, key, *likely, packet),
                         false => None,
                     };
-                    if let Some(Usual { state, at, marked }) = usual {
+                    if let Some(Usual { state, at, marked, drop }) = usual {
                         self.counters.hints_used += u64::from(hint);
-                        if self.accounts.counts() {
+                        if self.accounts.counts() && drop.is_none() {
                             self.accounts.add(at, way(state), octets(packet));
                         }
                         // What nobody asks of an outcome is not even made where it is seen to be told.
                         match self.records.get(at as usize) {
-                            Some(_) if marked => tell(carrier, self.marked(at, state)),
+                            Some(_) if marked => {
+                                tell(carrier, Outcome { drop, ..self.marked(at, state) })
+                            }
                             Some(record) => {
                                 let original = Some(record.original_v4());
-                                tell(carrier, Outcome { state, original, ..Outcome::default() });
+                                tell(
+                                    carrier,
+                                    Outcome { state, original, drop, ..Outcome::default() },
+                                );
                             }
                             None => tell(carrier, INVALID),
                         }
@@ -156,78 +163,62 @@ impl Tracker {
         }
     }
 
-    /// Takes a packet whose key the connection at this place has, if nothing but the packet's place in it and its time are
-    /// to be noted: the connection was answered, or the packet goes the way of the first. None if not, and nothing has changed.
+    /// Takes a packet whose key the connection at this place has, if it is a [usual](Setting::take) one. None if not, and nothing
+    /// has changed.
     #[inline(always)]
     pub(super) fn usual(
         &mut self,
         (now_ns, now): (u64, u32),
-        zone: u16,
+        request: &Request,
         key: &Key,
         at: u32,
-        packet: &Packet<'_>,
+        packet: &mut Packet<'_>,
     ) -> Option<Usual> {
         let record = self.records.get_mut(at as usize)?;
-        let direction = record.way_of(key, zone)?;
-        let flags = record.flags();
-        let (replied, assured) = (flags.has(Flags::REPLIED), flags.has(Flags::ASSURED));
-        if record.deadline <= now || !replied && direction == Direction::Reply {
-            return None;
-        }
-        let (timeout, assured, spared) = if key.protocol == IpProtocol::TCP {
-            if record.state != tcp::State::Established as u8 {
-                return None;
-            }
-            let segment = tcp::Segment::bare_ack(parse::payload(packet))?;
-            let mut notes = match record.last() {
-                Some((last_ack, last_end)) => Notes { last_ack, last_end, ..Notes::NEW },
-                None => self.rests.get(at as usize)?.notes,
-            };
-            let known = tcp::Known { replied, assured };
-            let state = tcp::State::Established;
-            let arrival = tcp::Arrival { state, direction, segment: &segment, known };
-            let timeouts = self.zones.timeouts(record.zone, &self.config.timeouts);
-            let rules = self.config.tcp_rules(timeouts);
-            match tcp::bare_ack(&mut record.progress, &mut notes, arrival, rules) {
-                tcp::Decision::Accept { state: tcp::State::Established, timeout, assured } => {
-                    let spared = record.spared((notes.last_ack, notes.last_end));
-                    if spared == Flags::default() {
-                        self.note(at, notes.last_ack, notes.last_end);
-                    }
-                    (timeout, assured, spared)
+        let rest = self.rests.get_mut(at as usize)?;
+        let direction = record
+            .way_of(key, request.zone)
+            .or_else(|| record.way_translated(rest, key, request.zone))?;
+        let setting = Setting { config: &self.config, zones: &self.zones, lists: &self.lists };
+        let parts = record.parts(rest);
+        match setting.take((now_ns, now), direction, key.protocol, parts, packet)? {
+            Taken::Told { flags, left } => {
+                if !left.is_nothing() {
+                    self.finish(now_ns, at, left);
                 }
-                decision => {
-                    // What was last said has not changed, but may be at the edge no more.
-                    self.note(at, notes.last_ack, notes.last_end);
-                    return Some(self.without_effect(now_ns, now, at, direction, decision));
-                }
+                let usual = self.counted(at, flags, direction);
+                Some(match flags.has(Flags::TWO_KEYS) && request.nat != Nat::None {
+                    true => self.usual_translated(usual, packet),
+                    false => usual,
+                })
             }
-        } else {
-            let timeouts = self.zones.timeouts(record.zone, &self.config.timeouts);
-            let stream = replied && now > record.stream_from();
-            (
-                Some(if stream { timeouts.udp_stream } else { timeouts.udp }),
-                stream,
-                Flags::default(),
-            )
-        };
-        let record = self.records.get_mut(at as usize)?;
-        // All at once: each would wait for the one before.
-        let mut flags = flags;
-        flags.touch();
-        flags.clear(Flags::AT_EDGE | Flags::UNNOTED);
-        flags.set(Flags::ASSURED.when(assured) | spared);
-        *record.flags_mut() = flags;
-        if let Some(timeout) = timeout {
-            let (before, deadline) = (record.deadline, deadline_of(now_ns, timeout));
-            // What was answered and is open waits in the wheel, what was not in a queue.
-            match replied {
-                true if !self.lists.is_nearer(now, before, deadline) => record.deadline = deadline,
-                false if (before..=before + deadline_after(1)).contains(&deadline) => {}
-                _ => self.refresh(now_ns, at, timeout),
+            Taken::Invalid { shorten } => {
+                self.doubt(now_ns, now, at, shorten);
+                self.counters.invalid += 1;
+                Some(Usual { state: INVALID.state, at: NONE, marked: false, drop: None })
             }
         }
-        Some(self.counted(at, flags, direction))
+    }
+
+    /// What a usual packet has left to be done.
+    #[cold]
+    pub(super) fn finish(&mut self, now_ns: u64, at: u32, left: Left) {
+        if let Some(timeout) = left.refresh {
+            self.refresh(now_ns, at, timeout);
+        }
+        if left.assured && self.log.is_some() {
+            self.tell(now_ns, at);
+        }
+    }
+
+    /// Translates a usual packet of a translated connection.
+    #[inline(never)]
+    fn usual_translated(&mut self, mut usual: Usual, packet: &mut Packet<'_>) -> Usual {
+        let (original, reply) = self.tuples(usual.at);
+        let mut outcome = Outcome { state: usual.state, ..Outcome::default() };
+        self.translate((&original, &reply), way(usual.state), packet, &mut outcome);
+        (usual.state, usual.drop) = (outcome.state, outcome.drop);
+        usual
     }
 
     /// What a packet of a connection is told, and it is counted.
@@ -237,7 +228,7 @@ impl Tracker {
         let established = state.contains(CtState::ESTABLISHED);
         self.counters.established += u64::from(established);
         self.counters.new += u64::from(!established);
-        Usual { state, at, marked: flags.has(Flags::MARKED) }
+        Usual { state, at, marked: flags.has(Flags::MARKED), drop: None }
     }
 
     /// What a packet of a connection that may have a mark or a label is told.
@@ -246,35 +237,6 @@ impl Tracker {
         let mut outcome = Outcome { state, ..Outcome::default() };
         self.tell_rest(at, &mut outcome);
         outcome
-    }
-
-    /// What the last segment has said is kept beside the record.
-    #[cold]
-    pub(super) fn note(&mut self, at: u32, last_ack: u32, last_end: u32) {
-        self.records[at as usize].flags_mut().clear(Flags::AT_EDGE | Flags::UNNOTED);
-        let notes = &mut self.rests[at as usize].notes;
-        (notes.last_ack, notes.last_end) = (last_ack, last_end);
-    }
-
-    /// A segment of such a connection that is outside its windows, or passes and changes nothing.
-    #[cold]
-    pub(super) fn without_effect(
-        &mut self,
-        now_ns: u64,
-        now: u32,
-        at: u32,
-        direction: Direction,
-        decision: tcp::Decision,
-    ) -> Usual {
-        let flags = self.records[at as usize].flags_mut();
-        flags.touch();
-        let flags = *flags;
-        if let tcp::Decision::Invalid { shorten } = decision {
-            self.doubt(now_ns, now, at, shorten);
-            self.counters.invalid += 1;
-            return Usual { state: INVALID.state, at: NONE, marked: false };
-        }
-        self.counted(at, flags, direction)
     }
 
     /// A connection may be out of step with its ends: it is not to outlive what is not acknowledged.

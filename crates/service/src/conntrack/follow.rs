@@ -188,7 +188,7 @@ impl Tracker {
     pub(super) fn worth_telling(&self, at: u32) -> Worth {
         let record = &self.records[at as usize];
         let flags = record.flags().only(Flags::REPLIED | Flags::ASSURED);
-        Worth { state: record.state, flags }
+        Worth { state: record.state(), flags }
     }
 
     /// A packet has come, before which it was so; `marks` tells whether mark or label are others now.
@@ -267,7 +267,7 @@ impl Tracker {
         };
         put(&[kind::CONNECTION]);
         put(&bits.to_le_bytes());
-        put(&[record.protocol, record.state]);
+        put(&[record.protocol, record.state()]);
         put(&record.zone.to_le_bytes());
         put(&mark.to_le_bytes());
         put(&until(record.deadline, now_ns).to_le_bytes());
@@ -417,7 +417,8 @@ impl Tracker {
         let kept = Flags::TWO_KEYS | Flags::SOURCE_NAT | Flags::DESTINATION_NAT | Flags::UNTOUCHED;
         let flags = from.flags() | record.flags().only(kept) | Flags::TOLD;
         record.progress = from.progress.with(flags);
-        (record.state, record.deadline) = (from.state, from.deadline);
+        record.set_state(from.state());
+        record.deadline = from.deadline;
         (self.rests[at as usize].mark, self.rests[at as usize].notes) = (rest.mark, rest.notes);
         if entry.label != self.label_of(at) {
             self.set_label(at, (entry.label, !0));

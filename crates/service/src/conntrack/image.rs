@@ -634,7 +634,7 @@ impl Tracker {
             reply,
             replied: record.flags().has(Flags::REPLIED),
             assured: record.flags().has(Flags::ASSURED),
-            state: record.state,
+            state: record.state(),
             mark: rest.mark,
             label: self.label_of(at),
             left_ns: until(record.deadline, now_ns),

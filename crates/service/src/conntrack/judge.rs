@@ -466,6 +466,7 @@ impl Tracker {
         record.flags_mut().clear(Flags::AT_EDGE | Flags::UNNOTED);
         let flags = record.flags();
         let timeouts = self.zones.timeouts(record.zone, &self.config.timeouts);
+        let was = record.state();
         let (progress, notes) = (&mut record.progress, &mut rest.notes);
         let (state, timeout, assured) = match IpProtocol(record.protocol) {
             IpProtocol::TCP => {
@@ -476,7 +477,7 @@ impl Tracker {
                     replied: flags.has(Flags::REPLIED),
                     assured: flags.has(Flags::ASSURED),
                 };
-                let state = tcp::State::from_number(record.state);
+                let state = tcp::State::from_number(was);
                 let arrival = tcp::Arrival { state, direction, segment: &segment, known };
                 match tcp::segment(progress, notes, arrival, self.config.tcp_rules(timeouts)) {
                     tcp::Decision::Accept { state, timeout, assured } => {
@@ -492,7 +493,7 @@ impl Tracker {
                 }
             }
             IpProtocol::SCTP => {
-                let state = sctp::State::from_number(record.state);
+                let state = sctp::State::from_number(was);
                 let payload = parse::payload(packet);
                 let timeouts = &timeouts.sctp;
                 match sctp::packet(progress, notes, state, direction, payload, false, timeouts) {
@@ -511,7 +512,7 @@ impl Tracker {
             _ => (0, Some(timeouts.other), false),
         };
         let record = &mut self.records[at as usize];
-        record.state = state;
+        record.set_state(state);
         if assured {
             record.flags_mut().set(Flags::ASSURED);
         }

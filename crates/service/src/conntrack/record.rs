@@ -18,6 +18,8 @@
 
 use super::state::Direction;
 use super::tuple::{Key, Role, Tuple};
+use super::usual::Parts;
+use std::sync::atomic::{AtomicU8, Ordering};
 use wire::IpProtocol;
 
 /// No record, no extension.
@@ -97,10 +99,62 @@ impl Flags {
     }
 }
 
+/// What a helper looks at.
+pub(super) const SLOW: Flags = Flags(Flags::CONTROL.0 | Flags::RELATED.0);
+
 impl std::ops::BitOr for Flags {
     type Output = Flags;
     fn bitor(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
+    }
+}
+
+/// The protocol's state; beside it a lock, for [several workers](super::together) at one connection. A state is a small number, so
+/// the highest bit is free for it.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub(crate) struct StateCell(AtomicU8);
+
+impl StateCell {
+    const HELD: u8 = 0x80;
+
+    #[inline(always)]
+    fn get(&self) -> u8 {
+        self.0.load(Ordering::Relaxed) & !StateCell::HELD
+    }
+
+    /// Takes the lock; the state, with which it is to be [let go](Self::release).
+    #[inline(always)]
+    pub(crate) fn hold(&self) -> u8 {
+        let mut tries = 0_u32;
+        loop {
+            let state = self.get();
+            let held = state | StateCell::HELD;
+            let taken =
+                self.0.compare_exchange_weak(state, held, Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_ok() {
+                return state;
+            }
+            tries += 1;
+            // Its holder may have been interrupted.
+            if tries.is_multiple_of(128) {
+                std::thread::yield_now()
+            } else {
+                std::hint::spin_loop()
+            }
+        }
+    }
+
+    /// Lets go of the lock.
+    #[inline(always)]
+    pub(crate) fn release(&self, state: u8) {
+        self.0.store(state, Ordering::Release);
+    }
+}
+
+impl Clone for StateCell {
+    fn clone(&self) -> StateCell {
+        StateCell(AtomicU8::new(self.get()))
     }
 }
 
@@ -115,7 +169,7 @@ pub(crate) struct Record {
     pub(crate) zone: u16,
     pub(crate) protocol: u8,
     /// The protocol's state.
-    pub(crate) state: u8,
+    pub(super) state: StateCell,
     /// The tick at which it is gone unless a packet comes.
     pub(crate) deadline: u32,
     pub(crate) progress: Progress,
@@ -165,7 +219,7 @@ impl Record {
             ports: [original.src_port, original.dst_port],
             zone: original.zone,
             protocol: original.protocol.0,
-            state: 0,
+            state: StateCell::default(),
             deadline: 0,
             progress: Progress { flags, ..Progress::NEW },
         };
@@ -180,6 +234,26 @@ impl Record {
             list: 0,
         };
         (record, rest)
+    }
+
+    /// The protocol's state.
+    #[inline(always)]
+    pub(crate) fn state(&self) -> u8 {
+        self.state.get()
+    }
+
+    /// Sets it.
+    #[inline(always)]
+    pub(crate) fn set_state(&mut self, state: u8) {
+        *self.state.0.get_mut() = state;
+    }
+
+    /// What a usual packet may change of a connection.
+    #[inline(always)]
+    pub(super) fn parts<'a>(&'a mut self, rest: &'a mut Rest) -> Parts<'a> {
+        let (state, zone) = (self.state(), self.zone);
+        let (deadline, progress) = (&mut self.deadline, &mut self.progress);
+        Parts { state, zone, deadline, progress, notes: &mut rest.notes }
     }
 
     /// What is true of it.
@@ -234,7 +308,6 @@ impl Record {
     /// with no helper; without a choice that depends on the direction. None for others, and for a record that is not in use.
     #[inline(always)]
     pub(crate) fn way_of(&self, key: &Key, zone: u16) -> Option<Direction> {
-        const SLOW: Flags = Flags(Flags::CONTROL.0 | Flags::RELATED.0);
         let kind = Flags::LIVE.0 | Flags::V6.0 | Flags::QUERY.0 | Flags::TWO_KEYS.0 | SLOW.0;
         let alike = (self.flags().0 & kind == Flags::LIVE.0)
             & (self.zone == zone)
@@ -246,6 +319,25 @@ impl Record {
             return None;
         }
         Some(if original { Direction::Original } else { Direction::Reply })
+    }
+
+    /// The same of a connection that is translated and was answered.
+    #[inline]
+    pub(crate) fn way_translated(&self, rest: &Rest, key: &Key, zone: u16) -> Option<Direction> {
+        let flags = self.flags();
+        let usual = flags.only(Flags::LIVE | Flags::V6 | Flags::QUERY | Flags::TWO_KEYS | SLOW)
+            == Flags::LIVE | Flags::TWO_KEYS;
+        if !(usual && flags.has(Flags::REPLIED))
+            || self.zone != zone
+            || self.protocol != key.protocol.0
+        {
+            return None;
+        }
+        if self.ends == key.ends && self.ports == key.ports {
+            return Some(Direction::Original);
+        }
+        let reply = rest.addresses[..2] == key.ends && rest.ports == key.ports;
+        reply.then_some(Direction::Reply)
     }
 
     /// Addresses and ports as the opener's packets come in.
@@ -316,42 +408,18 @@ impl Record {
     /// UDP: the tick after which it is a stream.
     #[inline(always)]
     pub(crate) fn stream_from(&self) -> u32 {
-        self.progress.sides[0].end
+        self.progress.stream_from()
     }
 
     /// What the last segment has said, wherever it is kept.
     #[inline(always)]
     pub(crate) fn notes(&self, rest: &Rest) -> Notes {
-        match self.last() {
+        match self.progress.last_said() {
             Some((last_ack, last_end)) => Notes { last_ack, last_end, ..rest.notes },
             None => rest.notes,
         }
     }
-
-    /// The last segment's acknowledgment and end, unless they are in [`Notes`].
-    #[inline(always)]
-    pub(crate) fn last(&self) -> Option<(u32, u32)> {
-        match self.flags() {
-            flags if flags.has(Flags::AT_EDGE) => Some(self.edge()),
-            flags if flags.has(Flags::UNNOTED) => Some((0, 0)),
-            _ => None,
-        }
-    }
-
-    /// How they need no place in [`Notes`], if they need none.
-    #[inline(always)]
-    pub(crate) fn spared(&self, last: (u32, u32)) -> Flags {
-        if last == self.edge() { Flags::AT_EDGE } else { Flags::UNNOTED.when(last == (0, 0)) }
-    }
-
-    /// What the side that has sent the last segment has acknowledged and sent at most.
-    #[inline(always)]
-    pub(crate) fn edge(&self) -> (u32, u32) {
-        let side = &self.progress.sides[usize::from(self.progress.last >> 7)];
-        (side.max_ack, side.end)
-    }
 }
-
 impl Rest {
     /// The label of an IPv4 connection.
     #[inline]
@@ -450,6 +518,47 @@ impl Progress {
     /// This, of a connection of which that is true.
     pub(crate) fn with(self, flags: Flags) -> Progress {
         Progress { flags, ..self }
+    }
+
+    /// What is true of the connection.
+    #[inline(always)]
+    pub(crate) fn flags(&self) -> Flags {
+        self.flags
+    }
+
+    /// The same, to be changed.
+    #[inline(always)]
+    pub(crate) fn flags_mut(&mut self) -> &mut Flags {
+        &mut self.flags
+    }
+
+    /// UDP: the tick after which it is a stream.
+    #[inline(always)]
+    pub(crate) fn stream_from(&self) -> u32 {
+        self.sides[0].end
+    }
+
+    /// The last segment's acknowledgment and end, unless they are in [`Notes`].
+    #[inline(always)]
+    pub(crate) fn last_said(&self) -> Option<(u32, u32)> {
+        match self.flags {
+            flags if flags.has(Flags::AT_EDGE) => Some(self.edge()),
+            flags if flags.has(Flags::UNNOTED) => Some((0, 0)),
+            _ => None,
+        }
+    }
+
+    /// How they need no place in [`Notes`], if they need none.
+    #[inline(always)]
+    pub(crate) fn spared(&self, last: (u32, u32)) -> Flags {
+        if last == self.edge() { Flags::AT_EDGE } else { Flags::UNNOTED.when(last == (0, 0)) }
+    }
+
+    /// What the side that has sent the last segment has acknowledged and sent at most.
+    #[inline(always)]
+    pub(crate) fn edge(&self) -> (u32, u32) {
+        let side = &self.sides[usize::from(self.last >> 7)];
+        (side.max_ack, side.end)
     }
 }
 

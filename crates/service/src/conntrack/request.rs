@@ -64,6 +64,11 @@ macro_rules! counters {
         }
 
         impl Counters {
+            /// These and those.
+            pub fn with(&self, more: &Counters) -> Counters {
+                Counters { $($name: self.$name + more.$name,)* }
+            }
+
             /// Names, in stable words, and numbers.
             pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name),)*].into_iter()

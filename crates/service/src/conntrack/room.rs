@@ -59,7 +59,7 @@ impl Tracker {
         if record.deadline <= to.now {
             return true;
         }
-        let state = tcp::State::from_number(record.state);
+        let state = tcp::State::from_number(record.state());
         let over = matches!(state, tcp::State::TimeWait | tcp::State::Closed);
         let advanced =
             to.syn_end.is_some_and(|end| end.wrapping_sub(record.progress.sides[0].end) as i32 > 0);
@@ -142,7 +142,7 @@ impl Tracker {
             return Err(Drop::TableFull);
         }
         let (mut record, mut rest) = Record::new(&tuple, &reply);
-        record.state = state;
+        record.set_state(state);
         record.deadline = deadline;
         record.progress = progress.with(record.flags());
         rest.notes = notes;

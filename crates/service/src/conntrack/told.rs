@@ -21,7 +21,7 @@ pub(super) fn told(flags: Flags, direction: Direction) -> CtState {
 pub(super) fn queue(record: &Record) -> Option<Queue> {
     let replied = record.flags().has(Flags::REPLIED);
     match IpProtocol(record.protocol) {
-        IpProtocol::TCP => match tcp::State::from_number(record.state) {
+        IpProtocol::TCP => match tcp::State::from_number(record.state()) {
             tcp::State::SynReceived => Some(Queue::SynReceived),
             state if state.is_handshake() => Some(Queue::SynSent),
             _ if !replied => Some(Queue::PickedUp),
@@ -31,7 +31,7 @@ pub(super) fn queue(record: &Record) -> Option<Queue> {
         },
         IpProtocol::SCTP => {
             let assured = record.flags().has(Flags::ASSURED);
-            match sctp::State::from_number(record.state) {
+            match sctp::State::from_number(record.state()) {
                 _ if !replied || !assured => Some(Queue::Sctp),
                 sctp::State::Closed => Some(Queue::Closed),
                 _ => None,

@@ -287,7 +287,8 @@ impl Entry {
     /// Its record; deadline and links are not set.
     pub(in crate::conntrack) fn record(&self) -> (Record, Rest) {
         let (mut record, mut rest) = Record::new(&self.original, &self.reply);
-        (record.state, rest.mark, rest.notes) = (self.state, self.mark, self.notes);
+        record.set_state(self.state);
+        (rest.mark, rest.notes) = (self.mark, self.notes);
         record.progress = self.progress.with(record.flags());
         let flags = record.flags_mut();
         flags.set(Flags::REPLIED.when(self.replied));
