@@ -947,4 +947,84 @@ mod tests {
         let fresh = Frame::tcp((v4(1), 1001), b, Tcp::SYN, (1, 0), 0).bytes();
         assert!(!bed.send(&fresh, &other, true).0);
     }
+
+    /// Bursts of two that open, use and close connections, translated and not, and packets that come again: a tracker to which two workers
+    /// have come says what one of a single worker does, octet by octet.
+    #[test]
+    fn workers_side_by_side_are_told_what_one_alone_is() {
+        let config = || Config { translated_max: 300, ..Config::new(600, 1) };
+        let [shared, single] = [0, 1].map(|_| Connections::new(config(), 0));
+        while shared.inner.shared().is_none() {
+            std::thread::scope(|scope| {
+                scope.spawn(|| drop(shared.inner.shared()));
+            });
+        }
+        let service = declared(true);
+        let mut random = service::random::Random(4);
+        let outside = u64::from(u32::from(Ipv4Addr::new(10, 0, 0, 9)));
+        let (mut established, mut left) = (0, 0);
+        for round in 0..400_u64 {
+            let mut frames = Vec::new();
+            let mut args = Vec::new();
+            for _ in 0..48 {
+                let (a, b) = ((v4(1), 1000 + random.below(40) as u16), (v4(2), 80));
+                let flags = [Tcp::ACK, Tcp::ACK, Tcp::ACK, Tcp::SYN, Tcp::SYN | Tcp::ACK, Tcp::RST];
+                let flags = flags[random.below(6) as usize];
+                let takes = u32::from(flags.contains(Tcp::SYN));
+                let translates = a.1.is_multiple_of(2);
+                // A port for each, so that its answers are known.
+                let seen = if translates { (v4(9), a.1) } else { a };
+                let frame = match random.below(2) {
+                    0 => Frame::tcp(a, b, flags, (2 - takes, 8), 0),
+                    _ => Frame::tcp(b, seen, flags, (8 - takes, 2), 0),
+                };
+                frames.push(frame.bytes());
+                let commit = if random.below(4) != 0 { u64::from(flags::COMMIT) } else { 0 };
+                let again = random.below(16) == 0;
+                let said = if again { [CtState::SOURCE_NAT.0.into(), 3] } else { [0; 2] };
+                let mut words = vec![3, commit, 0, 0, 0, 0, 0, 0, said[0], said[1]];
+                words.extend(match translates {
+                    true => [kind::SOURCE.into(), outside, 0, outside, 0, a.1.into(), a.1.into()],
+                    false => [0; 7],
+                });
+                args.push(words);
+            }
+            let of = |connections: &Connections| {
+                let mut frames = frames.clone();
+                let mut results = vec![[0; 14]; frames.len()];
+                let mut packets: Vec<Handed<'_>> = (0..)
+                    .zip(frames.iter_mut().zip(&args).zip(&mut results))
+                    .map(|(packet, ((bytes, args), results))| Handed {
+                        packet,
+                        bytes,
+                        args,
+                        results,
+                        passes: true,
+                        left: false,
+                    })
+                    .collect();
+                let now_ns = 1 + round * 1_000_000;
+                let burst =
+                    Burst { service: &service, csums: &[], marks: &[], now_ns, leaves: true };
+                connections.burst(burst, &mut packets);
+                let fates: Vec<_> = packets.iter().map(|p| (p.passes, p.left)).collect();
+                (fates, results, frames)
+            };
+            let (got, want) = (of(&shared), of(&single));
+            assert!(got == want, "round {round}");
+            established += want.1.iter().filter(|words| words[0] == 0x22).count();
+            left += want.0.iter().filter(|(_, left)| *left).count();
+        }
+        let [mut with, without] = [&shared, &single].map(Connections::counters);
+        with.hints_used = without.hints_used;
+        assert_eq!(with, without);
+        assert!(established > 1000 && left > 0, "{established} {left}");
+        assert!(shared.inner.counted().established > 1000, "{:?}", shared.inner.counted());
+        let all = |connections: &Connections| {
+            let mut all = connections.list(1, 1000, &|_| true);
+            all.sort_by_key(|connection| format!("{:?}", connection.original));
+            all
+        };
+        assert_eq!(all(&shared), all(&single));
+    }
 }

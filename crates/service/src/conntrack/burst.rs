@@ -8,7 +8,7 @@ use super::parse::{Subject, Transport};
 use super::record::{Flags, NONE, Record};
 use super::request::{INVALID, Nat, Outcome, Request};
 use super::sight::{BURST, Seen, Sight};
-use super::state::{CtState, Direction, Drop};
+use super::state::{CtState, Direction};
 use super::time::{deadline_after, ticks};
 use super::told::told;
 use super::tuple::Key;
@@ -31,8 +31,6 @@ pub(super) struct Usual {
     pub(super) state: CtState,
     pub(super) at: u32,
     pub(super) marked: bool,
-    /// It could not be translated.
-    pub(super) drop: Option<Drop>,
 }
 
 /// Which way a packet of this state goes.
@@ -121,28 +119,31 @@ impl Tracker {
                     sight.odd.get(odd - 1).copied().unwrap_or(Subject::Malformed)
                 } else {
                     let usual = match plain {
-                        true => self.usual((now_ns, now), request, key, *likely, packet),
+                        true => self.usual((now_ns, now), request.zone, key, *likely, packet),
                         false => None,
                     };
-                    if let Some(Usual { state, at, marked, drop }) = usual {
+                    if let Some(Usual { state, at, marked }) = usual {
                         self.counters.hints_used += u64::from(hint);
-                        if self.accounts.counts() && drop.is_none() {
+                        if self.accounts.counts() {
                             self.accounts.add(at, way(state), octets(packet));
                         }
                         // What nobody asks of an outcome is not even made where it is seen to be told.
                         match self.records.get(at as usize) {
-                            Some(_) if marked => {
-                                tell(carrier, Outcome { drop, ..self.marked(at, state) })
-                            }
+                            Some(_) if marked => tell(carrier, self.marked(at, state)),
                             Some(record) => {
                                 let original = Some(record.original_v4());
-                                tell(
-                                    carrier,
-                                    Outcome { state, original, drop, ..Outcome::default() },
-                                );
+                                tell(carrier, Outcome { state, original, ..Outcome::default() });
                             }
                             None => tell(carrier, INVALID),
                         }
+                        continue;
+                    }
+                    if plain
+                        && let Some(outcome) =
+                            self.translated((now_ns, now), request, key, *likely, packet)
+                    {
+                        self.counters.hints_used += u64::from(hint);
+                        tell(carrier, outcome);
                         continue;
                     }
                     Subject::Flow { tuple: key.tuple(request.zone), transport: Transport::Whole }
@@ -168,36 +169,71 @@ impl Tracker {
     #[inline(always)]
     pub(super) fn usual(
         &mut self,
-        (now_ns, now): (u64, u32),
+        times: (u64, u32),
+        zone: u16,
+        key: &Key,
+        at: u32,
+        packet: &Packet<'_>,
+    ) -> Option<Usual> {
+        let record = self.records.get_mut(at as usize)?;
+        let rest = self.rests.get_mut(at as usize)?;
+        let direction = record.way_of(key, zone)?;
+        let setting = Setting { config: &self.config, zones: &self.zones, lists: &self.lists };
+        let parts = record.parts(rest);
+        let taken = setting.take(times, direction, key.protocol, parts, packet)?;
+        Some(self.taken(times, at, direction, taken))
+    }
+
+    #[inline(always)]
+    fn taken(&mut self, times: (u64, u32), at: u32, direction: Direction, taken: Taken) -> Usual {
+        match taken {
+            Taken::Told { flags, left } => {
+                if !left.is_nothing() {
+                    self.finish(times.0, at, left);
+                }
+                self.counted(at, flags, direction)
+            }
+            Taken::Invalid { shorten } => {
+                self.doubt(times.0, times.1, at, shorten);
+                self.counters.invalid += 1;
+                Usual { state: INVALID.state, at: NONE, marked: false }
+            }
+        }
+    }
+
+    /// The same of a connection that is translated and was answered.
+    #[inline(never)]
+    fn translated(
+        &mut self,
+        times: (u64, u32),
         request: &Request,
         key: &Key,
         at: u32,
         packet: &mut Packet<'_>,
-    ) -> Option<Usual> {
+    ) -> Option<Outcome> {
         let record = self.records.get_mut(at as usize)?;
         let rest = self.rests.get_mut(at as usize)?;
-        let direction = record
-            .way_of(key, request.zone)
-            .or_else(|| record.way_translated(rest, key, request.zone))?;
+        let direction = record.way_translated(rest, key, request.zone)?;
         let setting = Setting { config: &self.config, zones: &self.zones, lists: &self.lists };
         let parts = record.parts(rest);
-        match setting.take((now_ns, now), direction, key.protocol, parts, packet)? {
-            Taken::Told { flags, left } => {
-                if !left.is_nothing() {
-                    self.finish(now_ns, at, left);
-                }
-                let usual = self.counted(at, flags, direction);
-                Some(match flags.has(Flags::TWO_KEYS) && request.nat != Nat::None {
-                    true => self.usual_translated(usual, packet),
-                    false => usual,
-                })
-            }
-            Taken::Invalid { shorten } => {
-                self.doubt(now_ns, now, at, shorten);
-                self.counters.invalid += 1;
-                Some(Usual { state: INVALID.state, at: NONE, marked: false, drop: None })
-            }
+        let taken = setting.take(times, direction, key.protocol, parts, packet)?;
+        let Usual { state, at, marked } = self.taken(times, at, direction, taken);
+        if at == NONE {
+            return Some(INVALID);
         }
+        let original = Some(self.records[at as usize].original_v4());
+        let mut outcome = match marked {
+            true => self.marked(at, state),
+            false => Outcome { state, original, ..Outcome::default() },
+        };
+        if request.nat != Nat::None {
+            let (original, reply) = self.tuples(at);
+            self.translate((&original, &reply), direction, packet, &mut outcome);
+        }
+        if self.accounts.counts() && outcome.drop.is_none() {
+            self.accounts.add(at, direction, octets(packet));
+        }
+        Some(outcome)
     }
 
     /// What a usual packet has left to be done.
@@ -211,16 +247,6 @@ impl Tracker {
         }
     }
 
-    /// Translates a usual packet of a translated connection.
-    #[inline(never)]
-    fn usual_translated(&mut self, mut usual: Usual, packet: &mut Packet<'_>) -> Usual {
-        let (original, reply) = self.tuples(usual.at);
-        let mut outcome = Outcome { state: usual.state, ..Outcome::default() };
-        self.translate((&original, &reply), way(usual.state), packet, &mut outcome);
-        (usual.state, usual.drop) = (outcome.state, outcome.drop);
-        usual
-    }
-
     /// What a packet of a connection is told, and it is counted.
     #[inline(always)]
     pub(super) fn counted(&mut self, at: u32, flags: Flags, direction: Direction) -> Usual {
@@ -228,7 +254,7 @@ impl Tracker {
         let established = state.contains(CtState::ESTABLISHED);
         self.counters.established += u64::from(established);
         self.counters.new += u64::from(!established);
-        Usual { state, at, marked: flags.has(Flags::MARKED), drop: None }
+        Usual { state, at, marked: flags.has(Flags::MARKED) }
     }
 
     /// What a packet of a connection that may have a mark or a label is told.
