@@ -12,7 +12,7 @@ use super::state::{CtState, Direction};
 use super::time::{deadline_after, ticks};
 use super::told::told;
 use super::tuple::Key;
-use super::usual::{Left, Setting, Taken};
+use super::usual::{Left, Parts, Setting, Taken};
 use crate::packet::{Carries, Packet};
 use crate::simd::prefetch;
 use std::ops::Range;
@@ -179,7 +179,7 @@ impl Tracker {
         let rest = self.rests.get_mut(at as usize)?;
         let direction = record.way_of(key, zone)?;
         let setting = Setting { config: &self.config, zones: &self.zones, lists: &self.lists };
-        let parts = record.parts(rest);
+        let parts = Parts::of(record, rest);
         let taken = setting.take(times, direction, key.protocol, parts, packet)?;
         Some(self.taken(times, at, direction, taken))
     }
@@ -215,7 +215,7 @@ impl Tracker {
         let rest = self.rests.get_mut(at as usize)?;
         let direction = record.way_translated(rest, key, request.zone)?;
         let setting = Setting { config: &self.config, zones: &self.zones, lists: &self.lists };
-        let parts = record.parts(rest);
+        let parts = Parts::of(record, rest);
         let taken = setting.take(times, direction, key.protocol, parts, packet)?;
         let Usual { state, at, marked } = self.taken(times, at, direction, taken);
         if at == NONE {

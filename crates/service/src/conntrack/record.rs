@@ -18,7 +18,6 @@
 
 use super::state::Direction;
 use super::tuple::{Key, Role, Tuple};
-use super::usual::Parts;
 use std::sync::atomic::{AtomicU8, Ordering};
 use wire::IpProtocol;
 
@@ -246,14 +245,6 @@ impl Record {
     #[inline(always)]
     pub(crate) fn set_state(&mut self, state: u8) {
         *self.state.0.get_mut() = state;
-    }
-
-    /// What a usual packet may change of a connection.
-    #[inline(always)]
-    pub(super) fn parts<'a>(&'a mut self, rest: &'a mut Rest) -> Parts<'a> {
-        let (state, zone) = (self.state(), self.zone);
-        let (deadline, progress) = (&mut self.deadline, &mut self.progress);
-        Parts { state, zone, deadline, progress, notes: &mut rest.notes }
     }
 
     /// What is true of it.

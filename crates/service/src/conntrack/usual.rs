@@ -5,7 +5,7 @@
 
 use super::config::Config;
 use super::lists::Lists;
-use super::record::{Flags, Notes, Progress};
+use super::record::{Flags, Notes, Progress, Record, Rest};
 use super::state::Direction;
 use super::time::{deadline_after, deadline_of};
 use super::zones::Zones;
@@ -28,6 +28,16 @@ pub(super) struct Parts<'a> {
     pub(super) deadline: &'a mut u32,
     pub(super) progress: &'a mut Progress,
     pub(super) notes: &'a mut Notes,
+}
+
+impl<'a> Parts<'a> {
+    /// Those of a connection that the caller has as its own.
+    #[inline(always)]
+    pub(super) fn of(record: &'a mut Record, rest: &'a mut Rest) -> Parts<'a> {
+        let (state, zone) = (record.state(), record.zone);
+        let (deadline, progress) = (&mut record.deadline, &mut record.progress);
+        Parts { state, zone, deadline, progress, notes: &mut rest.notes }
+    }
 }
 
 /// What became of it.
