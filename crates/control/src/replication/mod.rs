@@ -7,6 +7,8 @@
 //! |---|---|
 //! | [`engine`] | what carries the stream and keeps the store; [`nats`] is one, and [`absent`] stands for it in a build without |
 //! | [`links`] | heartbeats, and sockets that close |
+//! | [`witness`] | sockets that say when this process has ended, with [`own_files`] |
+//! | [`lease`] | until when connections are opened here |
 //! | [`notify`] | a program that is told of roles |
 //! | [`copy`] | trackers: followed, or a copy |
 //! | [`balancers`] | balancers' backends, and flows that their table does not know |
@@ -28,9 +30,11 @@ mod links;
 mod nats;
 mod notify;
 mod registers;
+mod own_files;
 mod run;
 mod share;
 
+mod witness;
 use crate::bridges::Bridges;
 use crate::config::group::Settings;
 use crate::failure::Failure;
