@@ -265,11 +265,9 @@ impl Runner {
             Brought::NotClaimed(share) => {
                 let at = share.map(|share| self.members.find(&share));
                 let its = |(n, _): &(usize, &mut Pool)| at.is_none_or(|at| at == Some(*n));
-                self.pools
-                    .iter_mut()
-                    .enumerate()
-                    .filter(its)
-                    .for_each(|(_, pool)| pool.not_written());
+                let refused = self.pools.iter_mut().enumerate().filter(its);
+                self.counts.claims_refused +=
+                    refused.map(|(_, pool)| u64::from(pool.not_written())).sum::<u64>();
             }
             Brought::NotWritten(share) => {
                 let its = |member: &&mut Member| {
@@ -402,6 +400,7 @@ impl Runner {
     }
 
     /// Does something with a share, or with all of them: fails if that fails for all.
+                self.counts.claims += 1;
     fn each(
         &mut self,
         share: Option<String>,
