@@ -58,6 +58,7 @@ mod account;
 pub mod alg;
 mod burst;
 mod config;
+mod fence;
 pub mod follow;
 mod fragment;
 mod gone;
@@ -91,6 +92,8 @@ pub use account::Account;
 use account::Accounts;
 pub use alg::Alg;
 pub use config::{Config, Timeouts};
+use fence::Fence;
+pub use fence::MayOpen;
 pub use follow::{Applied, Changes};
 use follow::{Clock, Log};
 pub use fragment::Ticket;
@@ -141,6 +144,7 @@ pub struct Tracker {
     /// Where changes are told, while somebody follows.
     log: Option<Box<Log>>,
     clock: Clock,
+    fence: Fence,
     /// Memory for what is seen of a burst, between bursts.
     sight: Option<Box<Sight>>,
     apart: Pending,
@@ -185,6 +189,7 @@ impl Tracker {
             gone: None,
             log: None,
             clock: Clock::default(),
+            fence: Fence::default(),
             sight: None,
             apart: Pending::NEW,
             helpers: alg::Helpers::default(),
@@ -202,6 +207,11 @@ impl Tracker {
     /// A pool, for its counters.
     pub fn pool(&self, id: nat::PoolId) -> Option<&nat::Pool> {
         self.pools.get(id.0)
+    }
+
+    /// From now on connections are opened only where this says so; or always.
+    pub fn set_fence(&mut self, may_open: Option<MayOpen>) {
+        self.fence = Fence::new(may_open);
     }
 
     /// Connections held, expired ones that were not yet found included.

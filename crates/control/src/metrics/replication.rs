@@ -128,8 +128,8 @@ pub(super) fn tell(source: &Source<'_>, text: &mut Text) {
             ("log_full", counts.full),
         ],
     );
+    text.family(&FENCED).put(&of, counts.fenced);
     text.family(&FAULTS).put(&of, counts.faults);
-    if let Some((ran, failed)) = counts.notified {
     if shown.stripes.iter().any(Option::is_some) {
         let mut family = text.family(&STRIPES);
         for (view, stripes) in shown.views.iter().zip(&shown.stripes) {
@@ -145,6 +145,7 @@ pub(super) fn tell(source: &Source<'_>, text: &mut Text) {
             family.put(&[of[0], of[1], ("outcome", outcome)], n);
         }
     }
+    if let Some((ran, failed)) = counts.notified {
         let mut family = text.family(&NOTIFIED);
         family.put(&[of[0], of[1], ("outcome", "done")], ran - failed);
         family.put(&[of[0], of[1], ("outcome", "failed")], failed);

@@ -25,16 +25,17 @@ mod address;
 mod balancers;
 mod copy;
 mod engine;
+mod lease;
 mod links;
 #[cfg(feature = "replication-nats")]
 mod nats;
 mod notify;
-mod registers;
 mod own_files;
+mod registers;
 mod run;
 mod share;
-
 mod witness;
+
 use crate::bridges::Bridges;
 use crate::config::group::Settings;
 use crate::failure::Failure;
