@@ -370,6 +370,11 @@ def judge(result, marks, logs):
               f"{max(ages) * 1000:.1f} ms at most; the bed itself was silent for {own * 1000:.1f} ms at most")
     if ages and own < OWN and max(ages) > YOUNG:
         bad.append(f"on a quiet machine nothing was told for {max(ages):.3f} s before a member went on")
+    # From the last answer before the other member went on to the first one after the death.
+    across = [max((gap for began, gap in got["udp"]["gaps"] if began <= at and began + gap >= event[0]), default=0.003)
+              for at, event, _, _, _ in went_on if event and event[1] == "kill" and at - event[0] < 1]
+    if logs and across:
+        print(f"killed {len(across)} times: silent across it for {statistics.median(across) * 1000:.1f} ms in the median, {max(across) * 1000:.1f} ms at most")
     for line in bad:
         print(line)
     return 1 if bad else 0
