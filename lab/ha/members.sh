@@ -72,3 +72,4 @@ members_up() { # the broker, then a, which is active, then b
     member b; wait_for 20 protected a || { tell; fail "b has not all connections"; }
     now=a
 }
+paired() { settled && is "${other[$now]}" 'role == "standby"'; }   # one is active, the other one is not: a false alarm makes both so for a moment
