@@ -29,6 +29,11 @@ pub(crate) struct Counts {
     pub(crate) unknown: u64,
     pub(crate) refused: u64,
     pub(crate) no_room: u64,
+    /// Packets without a connection that came while another member may have opened it.
+    pub(crate) fenced: u64,
+    /// Stripes of the pool that were claimed, and not: the store had others', or did not answer.
+    pub(crate) claims: u64,
+    pub(crate) claims_refused: u64,
     /// What is wrong with the engine, and how often something was.
     pub(crate) fault: Option<String>,
     pub(crate) faults: u64,

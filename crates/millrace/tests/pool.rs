@@ -1,77 +1,35 @@
 //! A pool of outside ports, claimed in a real broker's store: by who runs short, and freed of who is gone.
 
+mod pair;
+
+use pair::Pair;
 use serde_json::Value;
-use std::net::UdpSocket;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
-use testkit::nats::Nats;
-use testkit::running::{PATIENCE, Running};
+use testkit::running::Running;
 
 /// Senders, each with a datagram: more than a member has ports for without a claim.
 const SENDERS: u8 = 200;
 
-struct Bed {
-    nats: Nats,
-    dir: tempfile::TempDir,
-    ports: [u16; 2],
-}
+struct Bed(Pair);
 
 impl Bed {
     fn new() -> Option<Bed> {
-        let nats = Nats::start(None)?;
-        let free = || UdpSocket::bind("127.0.0.1:0").unwrap();
-        let (a, b) = (free(), free());
-        let ports = [&a, &b].map(|socket| socket.local_addr().unwrap().port());
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(
-            dir.path().join("flows"),
-            "priority=10,ip,in_port=9 actions=softflow(out)\n",
-        )
-        .unwrap();
-        std::fs::write(dir.path().join("in.pcap"), capture()).unwrap();
-        Some(Bed { nats, dir, ports })
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        let pair = Pair::new("nats", None)?;
+        let flows = "priority=10,ip,in_port=9 actions=softflow(out)\n";
+        std::fs::write(pair.path("flows"), flows).unwrap();
+        std::fs::write(pair.path("in.pcap"), capture()).unwrap();
+        Some(Bed(pair))
     }
 
     fn member(&self, name: &str) -> Running {
-        let (own, other, peer) = if name == "a" { (0, 1, "b") } else { (1, 0, "a") };
-        let settings = format!(
-            "group=gw member={name} server=nats://{} listen=127.0.0.1:{} peer={peer}@127.0.0.1:{} interval=50ms misses=20 \
-             stripes=pool share=one services=home",
-            self.nats.at(),
-            self.ports[own],
-            self.ports[other]
-        );
-        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-        let port = format!("memory:pool-{name}");
         let service = "out nat direction=out addresses=10.0.2.101 ports=1024-1279 group=home";
-        command.args(["run", "--port", &port, "--service", service, "--replication", &settings]);
-        command.arg("--flows").arg(self.path("flows")).arg("--ctl").arg(self.path(name));
-        Running::start(&mut command, "millrace: ready")
+        let flows = self.0.path("flows").display().to_string();
+        let options = ["--service", service, "--flows", &flows];
+        self.0.member(name, "stripes=pool share=one services=home", &options)
     }
 
-    fn ask(&self, name: &str, words: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-        command.args(words).arg("--ctl").arg(self.path(name)).stdin(Stdio::null());
-        command.output().unwrap()
-    }
-
-    /// The share, as a member shows it.
-    fn share(&self, name: &str) -> Value {
-        let said = self.ask(name, &["replication", "--json"]).stdout;
-        serde_json::from_slice::<Value>(&said).unwrap_or_default()["shares"][0].clone()
-    }
-
+    /// Until the share is so, as a member shows it.
     fn until(&self, name: &str, what: &str, is: impl Fn(&Value) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        while !is(&self.share(name)) {
-            assert!(Instant::now() < deadline, "{what}: {:#}", self.share(name));
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        self.0.until(what, || is(&self.0.shown(name)["shares"][0]));
     }
 }
 
@@ -109,18 +67,35 @@ fn who_runs_short_claims_and_who_is_gone_leaves_it() {
     });
     let b = bed.member("b");
     bed.until("b", "b has all connections", |share| share["protected"] == true);
-    let spec = format!("in:9=pcap:rx={}", bed.path("in.pcap").display());
-    let added = bed.ask("a", &["port", "add", &spec]);
+    let spec = format!("in:9=pcap:rx={}", bed.0.path("in.pcap").display());
+    let added = bed.0.ask("a", &["port", "add", &spec]).output().unwrap();
     assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
     bed.until("a", "a has claimed", |share| share["stripes"]["claimed"].as_u64() >= Some(4));
     bed.until("a", "a may use it", |share| share["stripes"]["usable"].as_u64() >= Some(13 + 4));
     bed.until("b", "b knows of it", |share| {
         share["stripes"]["claimed"] == 0 && share["stripes"]["free"].as_u64() <= Some(28)
     });
-    let text = String::from_utf8(bed.ask("a", &["replication"]).stdout).unwrap();
+    let text =
+        String::from_utf8(bed.0.ask("a", &["replication"]).output().unwrap().stdout).unwrap();
     assert!(text.contains(" of 64 stripes here, "), "{text}");
+    // The same for who watches.
+    let told = |of: &Running, what: &str| of.metric(&format!("millrace_replication_{what}"));
+    let stripes = |of: &Running, state: &str, member: &str| {
+        told(
+            of,
+            &format!("stripes{{group=\"gw\",member=\"{member}\",state=\"{state}\",share=\"one\"}}"),
+        )
+    };
+    let claims = |outcome: &str| {
+        told(&a, &format!("claims_total{{group=\"gw\",member=\"a\",outcome=\"{outcome}\"}}"))
+    };
+    assert!(stripes(&a, "claimed", "a") >= Some(4.0) && stripes(&a, "usable", "a") >= Some(17.0));
+    assert_eq!(stripes(&b, "claimed", "b"), Some(0.0));
+    assert!(stripes(&b, "free", "b").is_some_and(|free| free > 0.0 && free <= 28.0));
+    assert!(claims("asked") >= Some(1.0));
+    assert_eq!(claims("refused"), Some(0.0));
     let forget = |name: &str| {
-        let output = bed.ask("b", &["replication", "forget", name]);
+        let output = bed.0.ask("b", &["replication", "forget", name]).output().unwrap();
         (output.status.success(), String::from_utf8(output.stderr).unwrap())
     };
     let (done, why) = forget("a");

@@ -1,89 +1,49 @@
 //! `millrace replication upgrade`: a pair with a real broker, upgraded by a command that restarts one member at a time.
 
+mod pair;
+
+use pair::Pair;
 use serde_json::Value;
-use std::net::UdpSocket;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
-use testkit::nats::Nats;
-use testkit::running::{PATIENCE, Running};
+use testkit::running::Running;
 
 /// Restarts a member when somebody asks for it by a file, and answers by another one.
 const ASKS: &str =
     "touch FOLDER/restart-{member}; while [ ! -e FOLDER/restarted-{member} ]; do sleep 0.05; done";
 
-struct Bed {
-    nats: Nats,
-    dir: tempfile::TempDir,
-    ports: [u16; 2],
-}
+struct Bed(Pair);
 
 impl Bed {
     fn new() -> Option<Bed> {
-        let nats = Nats::start(None)?;
-        let free = || UdpSocket::bind("127.0.0.1:0").unwrap();
-        let (a, b) = (free(), free());
-        let ports = [&a, &b].map(|socket| socket.local_addr().unwrap().port());
-        Some(Bed { nats, dir: tempfile::tempdir().unwrap(), ports })
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        Pair::new("nats", None).map(Bed)
     }
 
     fn member(&self, name: &str) -> Running {
-        let (own, other, peer) = if name == "a" { (0, 1, "b") } else { (1, 0, "a") };
-        let settings = format!(
-            "group=gw member={name} server=nats://{} listen=127.0.0.1:{} peer={peer}@127.0.0.1:{} interval=50ms misses=20",
-            self.nats.at(),
-            self.ports[own],
-            self.ports[other]
-        );
-        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-        let port = format!("memory:rolling-{name}");
-        command.args(["run", "--port", &port, "--replication", &settings, "--ctl"]);
-        command.arg(self.path(&format!("{name}.ctl")));
-        Running::start(&mut command, "millrace: ready")
-    }
-
-    fn replication(&self, ctl: &Path, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-        command.arg("replication").args(words).arg("--ctl").arg(ctl).stdin(Stdio::null());
-        command
+        self.0.member(name, "", &[])
     }
 
     fn shown(&self, name: &str) -> Value {
-        let ctl = self.path(&format!("{name}.ctl"));
-        let output = self.replication(&ctl, &["--json"]).output().unwrap();
-        serde_json::from_slice(&output.stdout).unwrap_or_default()
-    }
-
-    fn until(&self, what: &str, is: impl Fn() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        while !is() {
-            assert!(
-                Instant::now() < deadline,
-                "{what}: {:#} {:#}",
-                self.shown("a"),
-                self.shown("b")
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        self.0.shown(name)
     }
 
     fn protected(&self) {
         let both = || ["a", "b"].map(|name| self.shown(name));
-        self.until("the group is protected", || {
+        self.0.until("the group is protected", || {
             let alive = |one: &Value| one["peers"][0]["alive"] == true;
             both().iter().all(|one| one["protected"] == true && one["engine"] == true && alive(one))
         });
     }
 
-    fn upgrade(&self, by: &str, words: &[&str]) -> Command {
-        let by = by.replace("FOLDER", &self.dir.path().display().to_string());
+    /// An upgrade of these members, asked at this control socket.
+    fn upgrade_of(&self, members: &[&str], ctl: &str, by: &str, words: &[&str]) -> Command {
+        let by = by.replace("FOLDER", &self.0.path("").display().to_string());
         let program = env!("CARGO_BIN_EXE_millrace");
-        let all = ["upgrade", "a", "b", "--via", "sh -c", "--program", program, "--by", &by];
-        self.replication(&self.path("{member}.ctl"), &[&all[..], words].concat())
+        let how = ["--via", "sh -c", "--program", program, "--by", &by];
+        self.0.ask(ctl, &[&["replication", "upgrade"], members, &how, words].concat())
+    }
+
+    fn upgrade(&self, by: &str, words: &[&str]) -> Command {
+        self.upgrade_of(&["a", "b"], "{member}", by, words)
     }
 }
 
@@ -95,7 +55,7 @@ fn text(output: &Output) -> String {
 fn members_are_upgraded_one_after_the_other_standbys_first() {
     let Some(bed) = Bed::new() else { return };
     let a = bed.member("a");
-    bed.until("a is active", || bed.shown("a")["role"] == "active");
+    bed.0.until("a is active", || bed.shown("a")["role"] == "active");
     let b = bed.member("b");
     bed.protected();
     let pids = [a.pid(), b.pid()];
@@ -113,9 +73,9 @@ fn members_are_upgraded_one_after_the_other_standbys_first() {
     let mut members = [Some(a), Some(b)];
     let mut order = Vec::new();
     for _ in 0..2 {
-        let asked = |name: &str| bed.path(&format!("restart-{name}")).exists();
+        let asked = |name: &str| bed.0.path(&format!("restart-{name}")).exists();
         let next = || (0..2).find(|n| asked(["a", "b"][*n]) && !order.contains(n));
-        bed.until("a member is to restart", || next().is_some());
+        bed.0.until("a member is to restart", || next().is_some());
         let n = next().unwrap();
         let name = ["a", "b"][n];
         // It forwards nothing by then.
@@ -123,7 +83,7 @@ fn members_are_upgraded_one_after_the_other_standbys_first() {
         assert_eq!(bed.shown(["b", "a"][n])["role"], "active");
         drop(members[n].take());
         members[n] = Some(bed.member(name));
-        std::fs::write(bed.path(&format!("restarted-{name}")), "").unwrap();
+        std::fs::write(bed.0.path(&format!("restarted-{name}")), "").unwrap();
         order.push(n);
     }
     let done = upgrade.wait_with_output().unwrap();
@@ -140,7 +100,7 @@ fn members_are_upgraded_one_after_the_other_standbys_first() {
 fn an_upgrade_stops_at_what_fails_first_and_says_how_the_group_is() {
     let Some(mut bed) = Bed::new() else { return };
     let a = bed.member("a");
-    bed.until("a is active", || bed.shown("a")["role"] == "active");
+    bed.0.until("a is active", || bed.shown("a")["role"] == "active");
     let b = bed.member("b");
     bed.protected();
     let fails = |bed: &Bed, by: &str, why: &[&str]| {
@@ -159,29 +119,13 @@ fn an_upgrade_stops_at_what_fails_first_and_says_how_the_group_is() {
     fails(&bed, "true", &[&[&*same][..], &state].concat());
     assert_eq!(bed.shown("a")["pid"], a.pid());
     // Somebody else answers there; nobody does.
-    let other = bed.replication(
-        &bed.path("a.ctl"),
-        &[
-            "upgrade",
-            "b",
-            "--via",
-            "sh -c",
-            "--program",
-            env!("CARGO_BIN_EXE_millrace"),
-            "--by",
-            "true",
-        ],
-    );
-    let output = {
-        let mut other = other;
-        other.output().unwrap()
-    };
+    let output = bed.upgrade_of(&["b"], "a", "true", &[]).output().unwrap();
     assert!(text(&output).contains("b: member a of group gw answers there"), "{}", text(&output));
     // Without its broker a group is not upgraded.
-    bed.nats.down();
-    bed.until("the broker is missed", || bed.shown("a")["engine"] == false);
+    bed.0.nats.down();
+    bed.0.until("the broker is missed", || bed.shown("a")["engine"] == false);
     fails(&bed, "true", &["nothing was done: ", "the engine is away"]);
     drop(b);
-    bed.until("b is missed", || bed.shown("a")["peers"][0]["alive"] == false);
+    bed.0.until("b is missed", || bed.shown("a")["peers"][0]["alive"] == false);
     fails(&bed, "true", &["b does not answer"]);
 }

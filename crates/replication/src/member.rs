@@ -274,6 +274,10 @@ pub struct Member {
     /// From when on silence counts.
     listens_ns: u64,
     ticked_ns: u64,
+    /// When the last heartbeat that was due was sent.
+    beaten_ns: u64,
+    /// When it last noticed that others may have missed it for so long that they have gone on. Until it knows better it opens nothing.
+    unsure_ns: Option<u64>,
     /// No active member is in sight since.
     alone_ns: u64,
     ends: bool,
@@ -316,6 +320,8 @@ impl Member {
             beats: 0,
             listens_ns: now_ns,
             ticked_ns: now_ns,
+            beaten_ns: now_ns,
+            unsure_ns: None,
             alone_ns: now_ns,
             ends: false,
             holds_back: false,
@@ -465,8 +471,15 @@ impl Member {
             self.listens_ns = now_ns;
         }
         self.ticked_ns = now_ns;
+        let missed = now_ns.saturating_sub(self.beaten_ns);
+        if missed > bound && (missed >= self.config.hold_ns || self.had_company()) {
+            self.unsure_ns = Some(now_ns);
+        } else if self.unsure_ns.is_some_and(|since| self.is_sure(now_ns, since)) {
+            self.unsure_ns = None;
+        }
         if now_ns >= self.beat_ns {
             self.beat();
+            self.beaten_ns = now_ns;
             self.beat_ns = (self.beat_ns + interval).max(now_ns + interval / 2);
         }
         self.settle(now_ns);
@@ -480,6 +493,30 @@ impl Member {
                 self.consider(now_ns);
                 self.ask(now_ns, wall_ns);
             }
+        }
+    }
+
+    /// Whether another member lived when the last heartbeat was sent. One that has started since waits before it goes on.
+    fn had_company(&self) -> bool {
+        self.peers.values().any(|peer| self.is_alive(peer, self.beaten_ns))
+    }
+
+    /// Whether it would know by now if another member had gone on in its place: it has listened for as long as silence takes, or has heard
+    /// from each other one, and not what had waited for it.
+    fn is_sure(&self, now_ns: u64, unsure_ns: u64) -> bool {
+        let interval = self.config.interval_ns;
+        let fresh = |peer: &Peer| peer.heard_ns.is_some_and(|heard| heard >= unsure_ns + interval);
+        now_ns.saturating_sub(unsure_ns) > interval * u64::from(self.config.misses)
+            || self.peers.values().all(fresh)
+    }
+
+    /// For how long from now on connections may be opened here, if it is not run meanwhile. The others hear nothing of it then, and one of them
+    /// goes on: it opens what comes, and two would give one connection two ports.
+    pub fn opens_for(&self, now_ns: u64) -> u64 {
+        let bound = self.config.interval_ns * u64::from(self.config.misses);
+        match (self.role, self.unsure_ns) {
+            (Role::Active, None) => (self.beaten_ns + bound).saturating_sub(now_ns),
+            _ => 0,
         }
     }
 
@@ -641,9 +678,10 @@ impl Member {
         self.epoch = self.epoch.max(stored) + 1;
         self.role = Role::Active;
         self.holds_back = false;
+        // The others hear of it at once.
+        (self.beaten_ns, self.unsure_ns) = (now_ns, None);
         (self.seq, self.sent_ns) = (0, now_ns);
         self.actions.push(Action::Promote(self.epoch, reason));
-        // The others learn of it at once.
         self.beat();
         self.claim();
     }

@@ -85,9 +85,9 @@ impl Pool {
         }
     }
 
-    /// A write was refused or has failed: the store is read again, and [`stored`](Self::stored) told.
-    pub fn not_written(&mut self) {
-        self.writes = false;
+    /// A write was refused or has failed: the store is read again, and [`stored`](Self::stored) told. Whether there was one.
+    pub fn not_written(&mut self) -> bool {
+        std::mem::take(&mut self.writes)
     }
 
     /// Stripes that this member may give ports of. It gives none while it does not know all connections.
@@ -152,7 +152,8 @@ mod tests {
         assert_eq!((revision, claims.encode().as_str()), (0, "a 300"));
         assert_eq!((a.mine(true), a.claim(1)), (0, None), "it is not confirmed");
         // Somebody else was faster.
-        a.not_written();
+        assert!(a.not_written());
+        assert!(!a.not_written(), "no write is under way");
         a.stored(1, Claims::decode(b"b 100"));
         let (revision, claims) = a.claim(2).unwrap();
         assert_eq!((revision, claims.encode().as_str()), (1, "a 600,b 100"));

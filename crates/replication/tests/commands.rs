@@ -265,3 +265,63 @@ fn who_goes_on_without_all_connections_tells_nobody_that_these_are_all() {
         assert!(said.last().is_some_and(|beat| beat.active && beat.knows == knows), "{loses}");
     }
 }
+
+/// Beats of one member are heard by the other; which are lost.
+fn beats(from: &mut Member, to: &mut Member, now: u64) {
+    from.tick(now, now);
+    for action in from.take_actions() {
+        if let Action::Beat(beat) = action {
+            to.heard(now, beat);
+        }
+    }
+}
+
+#[test]
+fn who_was_not_run_opens_nothing_until_it_knows_what_happened() {
+    let ms = 1_000_000;
+    for heard in [true, false] {
+        let (mut a, mut b) = (named("a", "b"), named("b", "a"));
+        assert_eq!(a.opens_for(0), 0, "a standby opens nothing");
+        a.promote_by_command(0).unwrap();
+        let mut now = 0;
+        while now < 500 * ms {
+            beats(&mut a, &mut b, now);
+            beats(&mut b, &mut a, now);
+            assert_eq!(a.opens_for(now), 30 * ms, "as long as the others take for silence");
+            now += 10 * ms;
+        }
+        now -= 10 * ms;
+        assert_eq!(a.opens_for(now + 29 * ms), ms, "its last heartbeat counts");
+        // It stands still; what has waited for it is heard first, and says nothing of what happened.
+        now += 60 * ms;
+        beats(&mut b, &mut a, now);
+        beats(&mut a, &mut b, now);
+        assert_eq!((a.role(), a.opens_for(now)), (Role::Active, 0));
+        for n in 1..=5 {
+            now += 10 * ms;
+            if heard {
+                beats(&mut b, &mut a, now);
+            }
+            beats(&mut a, &mut b, now);
+            let knows = heard || n > 3;
+            assert_eq!(a.opens_for(now), if knows { 30 * ms } else { 0 }, "{heard} {n}");
+        }
+        // The other one has gone on.
+        b.promote_by_command(now).unwrap();
+        beats(&mut b, &mut a, now);
+        assert_eq!((a.role(), a.opens_for(now)), (Role::Standby, 0));
+        assert_eq!(b.opens_for(now), 30 * ms, "at once");
+    }
+}
+
+#[test]
+fn who_is_alone_opens_at_once() {
+    let ms = 1_000_000;
+    let mut a = alone();
+    a.promote_by_command(0).unwrap();
+    a.tick(10 * ms, 0);
+    a.tick(500 * ms, 0);
+    assert_eq!(a.opens_for(500 * ms), 30 * ms, "nobody was there who could have gone on");
+    a.tick(500 * ms + SECOND, 0);
+    assert_eq!(a.opens_for(500 * ms + SECOND), 0, "somebody may have started since");
+}

@@ -59,6 +59,7 @@ pub mod alg;
 mod burst;
 mod cells;
 mod config;
+mod fence;
 pub mod follow;
 mod fragment;
 mod gone;
@@ -95,6 +96,8 @@ use account::Accounts;
 pub use alg::Alg;
 use cells::Cells;
 pub use config::{Config, Timeouts};
+use fence::Fence;
+pub use fence::MayOpen;
 pub use follow::{Applied, Changes};
 use follow::{Clock, Log};
 pub use fragment::Ticket;
@@ -145,6 +148,7 @@ pub struct Tracker {
     /// Where changes are told, while somebody follows.
     log: Option<Box<Log>>,
     clock: Clock,
+    fence: Fence,
     /// Memory for what is seen of a burst, between bursts.
     sight: Option<Box<Sight>>,
     apart: Pending,
@@ -189,6 +193,7 @@ impl Tracker {
             gone: None,
             log: None,
             clock: Clock::default(),
+            fence: Fence::default(),
             sight: None,
             apart: Pending::NEW,
             helpers: alg::Helpers::default(),
@@ -206,6 +211,11 @@ impl Tracker {
     /// A pool, for its counters.
     pub fn pool(&self, id: nat::PoolId) -> Option<&nat::Pool> {
         self.pools.get(id.0)
+    }
+
+    /// From now on connections are opened only where this says so; or always.
+    pub fn set_fence(&mut self, may_open: Option<MayOpen>) {
+        self.fence = Fence::new(may_open);
     }
 
     /// Connections held, expired ones that were not yet found included.

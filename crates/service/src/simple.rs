@@ -327,7 +327,7 @@ impl Instance for Tracking {
                 passing.metadata.coalesce = true;
                 // The tables decide about all others.
                 if let Fate::Drop = fate(&outcome)
-                    && outcome.drop != Some(Drop::Fragment)
+                    && !matches!(outcome.drop, Some(Drop::Fragment | Drop::Fenced))
                 {
                     return;
                 }

@@ -4,7 +4,8 @@
 //! tests need, a confined switch has. `MILLRACE_CONFINE_PATH` names more folders for it, with colons between them.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -71,6 +72,22 @@ impl Running {
         // What it says from now on must not fill the pipe.
         std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
         running
+    }
+
+    /// What `--metrics` of it counts: the first line that begins so.
+    ///
+    /// # Panics
+    /// If it exports nothing.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        let at = self.said.split("metrics:").nth(1).expect("it was started with --metrics");
+        let at = at.split(|c: char| c == ',' || c.is_whitespace()).next().unwrap_or_default();
+        let mut stream = TcpStream::connect(at).expect("its metrics are there");
+        let asked = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        let mut text = String::new();
+        let answer = stream.write_all(asked).and_then(|()| stream.read_to_string(&mut text));
+        answer.expect("it answers");
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        line.rsplit_once(' ')?.1.parse().ok()
     }
 
     /// Its number.

@@ -1,6 +1,7 @@
 //! The group that the process is a member of; nothing where it is of none.
 
 use super::source::Source;
+use crate::group::Stripes;
 use metrics::{Family, Text};
 use replication::{Role, View};
 
@@ -35,6 +36,18 @@ const BYTES: Family =
 const LEFT: Family = Family::counter(
     "millrace_replication_left_out",
     "Records that were not applied, by why; changes for which there was no room",
+);
+const FENCED: Family = Family::counter(
+    "millrace_replication_fenced_packets",
+    "Packets without a connection, dropped while another member may have opened it",
+);
+const STRIPES: Family = Family::gauge(
+    "millrace_replication_stripes",
+    "Stripes of outside ports, of 64: what this member may use, has claimed of the pool, and what is free in the pool",
+);
+const CLAIMS: Family = Family::counter(
+    "millrace_replication_claims",
+    "Claims of stripes of the pool, by what became of them",
 );
 const FAULTS: Family = Family::counter(
     "millrace_replication_engine_faults",
@@ -115,7 +128,23 @@ pub(super) fn tell(source: &Source<'_>, text: &mut Text) {
             ("log_full", counts.full),
         ],
     );
+    text.family(&FENCED).put(&of, counts.fenced);
     text.family(&FAULTS).put(&of, counts.faults);
+    if shown.stripes.iter().any(Option::is_some) {
+        let mut family = text.family(&STRIPES);
+        for (view, stripes) in shown.views.iter().zip(&shown.stripes) {
+            let Some(Stripes { usable, claimed, free }) = *stripes else { continue };
+            for (state, n) in [("usable", usable), ("claimed", claimed), ("free", free)] {
+                let labels = [of[0], of[1], ("state", state), ("share", &*view.share)];
+                family.put(&labels[..3 + usize::from(shared(&view.share))], u64::from(n));
+            }
+        }
+        let mut family = text.family(&CLAIMS);
+        let asked = [("asked", counts.claims), ("refused", counts.claims_refused)];
+        for (outcome, n) in asked {
+            family.put(&[of[0], of[1], ("outcome", outcome)], n);
+        }
+    }
     if let Some((ran, failed)) = counts.notified {
         let mut family = text.family(&NOTIFIED);
         family.put(&[of[0], of[1], ("outcome", "done")], ran - failed);

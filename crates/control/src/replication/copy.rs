@@ -4,6 +4,7 @@
 //! those are what stands by, and the bridges forward on.
 
 use super::balancers::Balancers;
+use super::lease::Lease;
 use super::registers::Registers;
 use crate::bridges::Bridges;
 use datapath::services::elements::{Elements, Named};
@@ -46,6 +47,8 @@ pub(crate) struct Copy {
     /// Connections for which there was no port, when it was looked last.
     exhausted: u64,
     min_age_ns: u64,
+    /// Until when its trackers open connections.
+    lease: Arc<Lease>,
     /// Records for trackers that are not here.
     pub(crate) unknown: u64,
     /// Records that were no records.
@@ -81,6 +84,7 @@ impl Copy {
             stripes: Stripes::ALL,
             exhausted: 0,
             min_age_ns: 0,
+            lease: Lease::over(),
             unknown: 0,
             refused: 0,
             no_room: 0,
@@ -125,6 +129,7 @@ impl Copy {
                 let known = self.all.remove(&name).filter(|one| one.tracked.is(&tracked));
                 let one = known.unwrap_or_else(|| {
                     let one = One { tracked, switch: bridge.switch().clone(), spare: Vec::new() };
+                    one.tracked.with(|tracker| tracker.set_fence(Some(self.lease.question())));
                     self.begin(&one);
                     one
                 });
@@ -216,19 +221,35 @@ impl Copy {
     /// No frame passes, and then no connection ages.
     pub(crate) fn stand_still(&mut self) {
         self.active = false;
+        self.lease.renew(Duration::ZERO);
         self.gate(true);
         self.look();
         self.all.values().for_each(|one| self.begin(one));
     }
 
-    /// Connections go on, and then frames pass.
-    pub(crate) fn go_on(&mut self, stripes: Stripes) {
+    /// Connections go on, and then frames pass; new ones are opened for so long.
+    pub(crate) fn go_on(&mut self, stripes: Stripes, opens: Duration) {
         self.active = true;
         self.stripes = stripes;
+        self.lease.renew(opens);
         self.all.values().for_each(|one| self.begin(one));
         self.balancers.begin();
         self.registers.begin();
         self.gate(false);
+    }
+
+    /// New connections are opened for so long from now on, unless more is said: then another member may open them. Those that are known
+    /// pass for ever, since their translations never change.
+    pub(crate) fn open_for(&self, span: Duration) {
+        if self.active {
+            self.lease.renew(span);
+        }
+    }
+
+    /// Packets that found no connection while another member may have opened it.
+    pub(crate) fn fenced(&self) -> u64 {
+        let fenced = |one: &One| one.tracked.with(|tracker| tracker.counters().fenced);
+        self.all.values().filter_map(fenced).sum()
     }
 
     /// Packets pass no more; what they have changed is still told.

@@ -1,8 +1,9 @@
 //! Heartbeats and sockets between members, beside the engine.
 //!
 //! By each path a UDP socket sends and receives heartbeats, and a TCP connection to each other member says when its process has ended:
-//! the kernel closes it, or refuses it where nobody listens any more. Nothing is ever said over it.
+//! the kernel closes it, or refuses it where nobody listens any more. The other end is that one's [witness](super::witness).
 
+use super::witness::Witness;
 use crate::config::group::{Peer, Settings};
 use replication::Heartbeat;
 use replication::heartbeat::DATAGRAM_MAX;
@@ -11,15 +12,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
-use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
+use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use tokio::sync::mpsc::Sender;
 
 /// Between two attempts to reach a member.
 const AGAIN: Duration = Duration::from_millis(100);
 /// A member that does not answer for so long is not reached.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Connections of others that are kept, at most.
-const KEPT: usize = 64;
 
 /// What a link brings.
 #[derive(Debug)]
@@ -34,11 +33,13 @@ pub(crate) enum Heard {
 pub(crate) struct Links {
     /// By path: the socket, and where the others are.
     paths: Vec<(Arc<UdpSocket>, Vec<SocketAddr>)>,
+    _witness: Option<Witness>,
 }
 
 /// Sockets that are bound, before anything else is done.
 pub(crate) struct Bound {
-    sockets: Vec<(std::net::UdpSocket, std::net::TcpListener)>,
+    sockets: Vec<std::net::UdpSocket>,
+    witness: Witness,
 }
 
 /// Binds the sockets of all paths.
@@ -49,14 +50,13 @@ pub(crate) fn bind(settings: &Settings) -> Result<Bound, String> {
     let bind = |at: &SocketAddr| {
         let udp = std::net::UdpSocket::bind(at)?;
         udp.set_nonblocking(true)?;
-        let tcp = std::net::TcpListener::bind(at)?;
-        tcp.set_nonblocking(true)?;
-        Ok((udp, tcp))
+        Ok(udp)
     };
     let sockets = settings.listen.iter().map(|at| {
         bind(at).map_err(|error: std::io::Error| format!("--replication listen={at}: {error}"))
     });
-    Ok(Bound { sockets: sockets.collect::<Result<_, _>>()? })
+    let sockets = sockets.collect::<Result<_, _>>()?;
+    Ok(Bound { sockets, witness: Witness::start(&settings.listen)? })
 }
 
 /// Begins to send and receive; in a runtime of tokio.
@@ -66,23 +66,22 @@ pub(crate) fn start(
     to: &Sender<Heard>,
 ) -> std::io::Result<Links> {
     let mut paths = Vec::new();
-    for (path, (udp, tcp)) in bound.sockets.into_iter().enumerate() {
+    for (path, udp) in bound.sockets.into_iter().enumerate() {
         let udp = Arc::new(UdpSocket::from_std(udp)?);
         tokio::spawn(receive(udp.clone(), to.clone()));
-        tokio::spawn(accept(TcpListener::from_std(tcp)?));
         for Peer { name, at } in &settings.peers {
             tokio::spawn(watch(name.clone(), settings.listen[path], at[path], to.clone()));
         }
         paths.push((udp, settings.peers.iter().map(|peer| peer.at[path]).collect()));
     }
-    Ok(Links { paths })
+    Ok(Links { paths, _witness: Some(bound.witness) })
 }
 
 impl Links {
     /// Of a member in a test, which is heard by nobody.
     #[cfg(test)]
     pub(super) fn none() -> Links {
-        Links { paths: Vec::new() }
+        Links { paths: Vec::new(), _witness: None }
     }
 
     /// Sends heartbeats by all paths. What a full socket or a link that is down loses is lost, as on the way.
@@ -110,23 +109,6 @@ async fn receive(socket: Arc<UdpSocket>, to: Sender<Heard>) {
             }
             // Of one that was sent to nobody.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
-            Err(_) => tokio::time::sleep(AGAIN).await,
-        }
-    }
-}
-
-/// Keeps what others open, until they close it.
-async fn accept(listener: TcpListener) {
-    let room = Arc::new(tokio::sync::Semaphore::new(KEPT));
-    loop {
-        let Ok(place) = room.clone().acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                tokio::spawn(async move {
-                    until_closed(stream).await;
-                    drop(place);
-                });
-            }
             Err(_) => tokio::time::sleep(AGAIN).await,
         }
     }

@@ -7,6 +7,8 @@
 //! |---|---|
 //! | [`engine`] | what carries the stream and keeps the store; [`nats`] is one, and [`absent`] stands for it in a build without |
 //! | [`links`] | heartbeats, and sockets that close |
+//! | [`witness`] | sockets that say when this process has ended, with [`own_files`] |
+//! | [`lease`] | until when connections are opened here |
 //! | [`notify`] | a program that is told of roles |
 //! | [`copy`] | trackers: followed, or a copy |
 //! | [`balancers`] | balancers' backends, and flows that their table does not know |
@@ -23,13 +25,16 @@ mod address;
 mod balancers;
 mod copy;
 mod engine;
+mod lease;
 mod links;
 #[cfg(feature = "replication-nats")]
 mod nats;
 mod notify;
+mod own_files;
 mod registers;
 mod run;
 mod share;
+mod witness;
 
 use crate::bridges::Bridges;
 use crate::config::group::Settings;

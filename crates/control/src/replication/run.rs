@@ -16,7 +16,7 @@ use crate::group::{Counts, Shown};
 use crate::sync::lock;
 use replication::member::SWEEP_NS;
 use replication::pool::Pool;
-use replication::{Action, Heartbeat, Member, Message, Role, Shares};
+use replication::{Action, Body, Heartbeat, Member, Message, Role, Shares};
 use service::nat::{STRIPES, Stripes};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -234,7 +234,14 @@ impl Runner {
                     self.counts.messages += 1;
                     self.counts.octets += octets.len() as u64;
                     self.counts.lag_ns = wall_ns().saturating_sub(message.sent_ns);
-                    let share = message.share.clone();
+                    let (share, epoch) = (message.share.clone(), message.epoch);
+                    let (asks, sent_ns) = (message.body == Body::AskForAll, message.sent_ns);
+                    if let Some(at) = self.members.find(&share)
+                        && !asks
+                        && epoch >= self.members.all()[at].epoch()
+                    {
+                        self.shares[at].told_ns = sent_ns;
+                    }
                     if self.members.received(now_ns, message).is_none() {
                         if self.counts.other_share == 0 {
                             tracing::warn!(
@@ -265,11 +272,9 @@ impl Runner {
             Brought::NotClaimed(share) => {
                 let at = share.map(|share| self.members.find(&share));
                 let its = |(n, _): &(usize, &mut Pool)| at.is_none_or(|at| at == Some(*n));
-                self.pools
-                    .iter_mut()
-                    .enumerate()
-                    .filter(its)
-                    .for_each(|(_, pool)| pool.not_written());
+                let refused = self.pools.iter_mut().enumerate().filter(its);
+                self.counts.claims_refused +=
+                    refused.map(|(_, pool)| u64::from(pool.not_written())).sum::<u64>();
             }
             Brought::NotWritten(share) => {
                 let its = |member: &&mut Member| {
@@ -395,6 +400,7 @@ impl Runner {
             if self.shares[at].copy.is_scarce()
                 && let Some((revision, claims)) = pool.claim(CLAIM)
             {
+                self.counts.claims += 1;
                 tracing::info!(share = member.config().share, "ports run short: more are claimed");
                 engine.claim(&member.config().share, revision, claims);
             }
@@ -491,6 +497,7 @@ impl Runner {
         }
         for at in 0..self.shares.len() {
             if is_active(&self.members.all()[at]) {
+                self.shares[at].copy.open_for(self.opens_for(at));
                 self.publish(at, engine);
                 self.tell_all(at, engine);
                 let stripes = self.stripes(at);
@@ -600,12 +607,16 @@ impl Runner {
             Action::Promote(epoch, reason) => {
                 let begin = Instant::now();
                 let stripes = self.stripes(at);
-                self.shares[at].copy.go_on(stripes);
+                let opens = self.opens_for(at);
+                self.shares[at].copy.go_on(stripes, opens);
                 let now_ns = self.now_ns();
                 self.shares[at].promoted(now_ns, &self.bridges);
                 self.counts.promoted(reason.word());
                 let us = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
-                tracing::warn!(share = name, epoch, %reason, us, "this member is active");
+                // What the other one has learnt since is lost, if it tells no more.
+                let told = Some(self.shares[at].told_ns).filter(|told| *told > 0);
+                let told_us_ago = told.map(|told| wall_ns().saturating_sub(told) / 1000);
+                tracing::warn!(share = name, epoch, %reason, us, told_us_ago, "this member is active");
                 self.notify(true, epoch, reason.word(), &name);
                 self.showed_ns = 0;
             }
@@ -642,6 +653,10 @@ impl Runner {
             Action::Write(revision, owner) => engine.write(&name, revision, owner),
             Action::Note(note) => tracing::warn!(share = name, "{note}"),
         }
+    }
+
+    fn opens_for(&self, at: usize) -> Duration {
+        Duration::from_nanos(self.members.all()[at].opens_for(self.now_ns()))
     }
 
     /// Ports that this member may give out: all its own, or those of this start alone while it does not know all connections.
@@ -686,6 +701,7 @@ impl Runner {
             unknown: sum(|copy| copy.unknown),
             refused: sum(|copy| copy.refused),
             no_room: sum(|copy| copy.no_room),
+            fenced: sum(Copy::fenced),
             told: sum(|copy| copy.told),
             applied: sum(|copy| copy.applied),
             ..self.counts.clone()

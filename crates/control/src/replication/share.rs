@@ -12,13 +12,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// When the network is told where addresses are, after a promotion.
-const TELLS_NS: [u64; 4] = [0, 20_000_000, 200_000_000, 1_000_000_000];
+const TELLS_NS: [u64; 7] =
+    [0, 20_000_000, 50_000_000, 100_000_000, 200_000_000, 500_000_000, 1_000_000_000];
 
 pub(super) struct Share {
     pub(super) copy: Copy,
     pub(super) telling: Option<Telling>,
     /// Members that have asked for all connections.
     pub(super) wants_all: VecDeque<String>,
+    /// When the last message of its active member was sent, by that one's clock on the wall; 0 if none has come.
+    pub(super) told_ns: u64,
     /// Its services and registers that are not there.
     pub(super) missing: Vec<String>,
     /// When connections that were not told of are gone.
@@ -37,6 +40,7 @@ impl Share {
             copy,
             telling: None,
             wants_all: VecDeque::new(),
+            told_ns: 0,
             missing: Vec::new(),
             sweep_ns: None,
             addresses,

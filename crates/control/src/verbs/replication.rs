@@ -92,6 +92,9 @@ pub struct Answer {
     pub applied: u64,
     /// Records for trackers that are not here, records that were none, connections without room.
     pub left_out: [u64; 3],
+    /// Packets without a connection, dropped while another member may have opened it.
+    #[serde(default)]
+    pub fenced: u64,
     /// What keeps the engine away, or what it refuses.
     pub fault: Option<String>,
     /// How often that was told.
@@ -257,6 +260,7 @@ impl Answer {
             told: counts.told,
             applied: counts.applied,
             left_out: [counts.unknown, counts.refused, counts.no_room],
+            fenced: counts.fenced,
             fault: counts.fault.clone(),
             faults: counts.faults,
             notified: counts.notified,
@@ -335,6 +339,13 @@ impl Verb for Replication {
             let _ = writeln!(
                 out,
                 "left out: {unknown} for trackers that are not here, {refused} that were none, {no_room} without room"
+            );
+        }
+        if answer.fenced > 0 {
+            let _ = writeln!(
+                out,
+                "fenced: {} packets without a connection, while another member may have opened it",
+                answer.fenced
             );
         }
         if let Some(stripes) = &answer.stripes {

@@ -5,6 +5,7 @@
 //! a pool, of which members claim some in the store. What must hold, of each share:
 //!
 //! - No port is bound twice: nobody gives out one that another active member has bound.
+//! - No connection has two ports: who was paused finds packets in its queues of connections that another member has opened meanwhile.
 //! - Who goes on for one that has died, and had all, has all connections that are older than [`L`], with their ports; who was handed a share has
 //!   all of them. Both have the state of the balancer's backends.
 //! - The store confirms an epoch to one member alone, and its epochs grow.
@@ -72,6 +73,7 @@ fn faults_that_are_planted_are_found() {
         Planted::NoCompare,
         Planted::NoPreference,
         Planted::ClaimUnconfirmed,
+        Planted::NoFence,
     ] {
         let found = (1..=2000).find_map(|seed| Some((seed, World::new(seed, fault).run().err()?)));
         let (seed, problem) = found.unwrap_or_else(|| panic!("{fault:?} is not found"));

@@ -31,6 +31,8 @@ pub(crate) struct Held {
     /// What is to be told.
     changed: Vec<u32>,
     backends_changed: bool,
+    /// Until when it opens connections.
+    opens_until: u64,
     /// When something of the stream was last lost on the way to it.
     pub(crate) lost_at: u64,
     /// When it last had all.
@@ -46,6 +48,7 @@ impl Held {
             asked: 0,
             changed: Vec::new(),
             backends_changed: false,
+            opens_until: 0,
             lost_at: 0,
             synced_since: None,
         }
@@ -136,11 +139,61 @@ impl World {
         }
     }
 
+    /// Connections may be opened for as long as the member says.
+    pub(crate) fn renew_leases(&mut self, n: usize) {
+        for share in 0..self.store.len() {
+            let opens = self.member(n, share).opens_for(self.now);
+            self.nodes[n].held[share].opens_until = self.now + opens;
+        }
+    }
+
+    fn may_open(&self, n: usize, share: usize) -> bool {
+        let opens_until = self.nodes[n].held[share].opens_until;
+        self.planted == Planted::NoFence || self.now < opens_until
+    }
+
+    /// Who was paused runs what lies in its queues, before it hears anything: also packets of connections that another member has
+    /// opened meanwhile, if it went on as this one was silent. Two that were active before, as one is cut off or the store has not said
+    /// yet who of them is, open connections beside each other, of other ports; so does who is to go on by somebody's word.
+    pub(crate) fn packets_that_waited(&mut self, n: usize) {
+        let paused_at = self.nodes[n].paused_at;
+        if self.asked >= paused_at {
+            return;
+        }
+        for share in 0..self.store.len() {
+            let alone = self.nodes[n].alone[share];
+            if !alone || !self.is_active(n, share) || !self.may_open(n, share) {
+                continue;
+            }
+            for other in self.active(share).into_iter().filter(|other| *other != n) {
+                if !self.has_heard_last(other, n, share) {
+                    continue;
+                }
+                let own = &self.nodes[n].held[share].connections;
+                let theirs = &self.nodes[other].held[share].connections;
+                let mut lately = theirs.iter().filter(|(_, c)| c.opened >= paused_at);
+                if let Some((id, _)) = lately.find(|(id, _)| !own.contains_key(id)) {
+                    let what =
+                        format!("share {share}: {id} has a port of {other}, and gets one of {n}");
+                    return self.fail(what);
+                }
+            }
+        }
+    }
+
+    /// Whether a member has heard the last heartbeat of another one.
+    fn has_heard_last(&self, who: usize, of: usize, share: usize) -> bool {
+        let view = self.member(who, share).view(self.now);
+        let of_it = view.peers.iter().find(|peer| peer.name == crate::world::name(of));
+        let last = of_it.and_then(|peer| peer.last.as_ref());
+        last.is_some_and(|last| last.number == self.nodes[of].beats[share])
+    }
+
     /// Packets come to who is active: connections begin, go on, and end; what has changed is told each millisecond.
     pub(crate) fn traffic(&mut self, n: usize) {
         for share in 0..self.store.len() {
             if self.is_active(n, share) {
-                if self.random.one_in(3) {
+                if self.random.one_in(3) && self.may_open(n, share) {
                     self.opens(n, share);
                 }
                 self.goes_on(n, share);

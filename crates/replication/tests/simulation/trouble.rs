@@ -32,6 +32,9 @@ impl World {
             4..8 => {
                 let span = [5, 40, 300][self.random.below(3) as usize];
                 self.nodes[n].paused_until = now + self.random.below(span * MS);
+                self.nodes[n].paused_at = now;
+                self.nodes[n].alone =
+                    (0..self.store.len()).map(|share| self.active(share) == [n]).collect();
             }
             8..12 => {
                 let path = self.random.below(2) as usize;
@@ -62,6 +65,7 @@ impl World {
             }
             56 => {
                 let _ = self.member_mut(n, share).promote_by_command(now);
+                self.asked = now;
             }
             57..59 => self.leave(n),
             // Who has ended leaves what it had claimed.

@@ -39,6 +39,8 @@ pub(crate) enum Planted {
     NoPreference,
     /// Ports of the pool are given out before the store has confirmed a claim.
     ClaimUnconfirmed,
+    /// Who was paused opens what has waited for it, before it hears what happened meanwhile.
+    NoFence,
 }
 
 pub(crate) struct Random(u64);
@@ -64,6 +66,12 @@ pub(crate) struct Node {
     pub(crate) members: Shares,
     pub(crate) up: bool,
     pub(crate) paused_until: u64,
+    /// When the last pause began.
+    pub(crate) paused_at: u64,
+    /// Shares that nobody else forwarded then.
+    pub(crate) alone: Vec<bool>,
+    /// The number of its last heartbeat, by share.
+    pub(crate) beats: Vec<u64>,
     /// It was asked to end, and does then.
     pub(crate) ends: Option<u64>,
     /// What came while it was paused.
@@ -165,6 +173,8 @@ pub(crate) struct World {
     pub(crate) tally: Tally,
     /// What the active member had when it died or handed over, for whoever goes on; by share.
     pub(crate) left: Vec<Option<Left>>,
+    /// When somebody last asked a member to go on, whoever else did.
+    pub(crate) asked: u64,
     /// Connections whose ends have closed them.
     pub(crate) closed: BTreeSet<u32>,
     pub(crate) quiet: bool,
@@ -235,6 +245,7 @@ impl World {
             backends: 0,
             tally: Tally::default(),
             left: (0..of_each).map(|_| None).collect(),
+            asked: 0,
             closed: BTreeSet::new(),
             quiet: false,
             settled: None,
@@ -249,6 +260,9 @@ impl World {
                 members: members(n, count, &world.shares, 0, 0),
                 up: false,
                 paused_until: 0,
+                paused_at: 0,
+                alone: vec![false; of_each],
+                beats: vec![0; of_each],
                 ends: None,
                 inbox: VecDeque::new(),
                 held: (0..of_each).map(|_| Held::new(&name(n))).collect(),
@@ -342,6 +356,9 @@ impl World {
             }
             let until = self.nodes[n].paused_until;
             return self.at(until, event);
+        }
+        if std::mem::take(&mut self.nodes[n].paused_until) > 0 {
+            self.packets_that_waited(n);
         }
         let mut closed = matches!(event, Event::Closed(..));
         while let Some(waiting) = self.nodes[n].inbox.pop_front() {
@@ -464,6 +481,7 @@ impl World {
                     return self.gone(n, true);
                 }
                 self.at(now + MS, Event::Tick(n));
+                self.renew_leases(n);
                 self.trouble(n);
                 self.traffic(n);
             }
@@ -561,6 +579,10 @@ impl World {
 
     fn beat(&mut self, n: usize, beats: &Rc<Vec<Heartbeat>>) {
         let now = self.now;
+        for beat in beats.iter() {
+            let share = self.share(&beat.share);
+            self.nodes[n].beats[share] = beat.number;
+        }
         for to in (0..self.nodes.len()).filter(|to| *to != n) {
             for path in 0..2 {
                 if self.paths[path][n][to] && !self.random.one_in(50) {

@@ -86,6 +86,7 @@ impl Tracker {
     ) {
         let now = ticks(now_ns);
         self.apart.now = request.apart;
+        self.fence.begin();
         let plain = (request.mark.is_none() && request.label.is_none() && !request.force)
             || !request.commit;
         let rests = request.nat != Nat::None || !plain;

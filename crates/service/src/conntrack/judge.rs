@@ -4,7 +4,7 @@ use super::Tracker;
 use super::fragment::Arrival;
 use super::parse::{Subject, Transport};
 use super::record::{Flags, Notes, Progress};
-use super::request::{INVALID, Nat, Outcome, Request};
+use super::request::{FENCED, INVALID, Nat, Outcome, Request};
 use super::state::{Apart, CtState, Direction, Drop};
 use super::time::{deadline_after, deadline_of};
 use super::told::told;
@@ -223,6 +223,11 @@ impl Tracker {
         tuple: Tuple,
         transport: Transport,
     ) -> Option<Outcome> {
+        if self.fence.is_shut() {
+            self.counters.refused += 1;
+            self.counters.fenced += 1;
+            return Some(FENCED);
+        }
         if self.apart.now != Apart::Never
             && let Some(apart) = self.behind_others(now, request, &tuple)
         {

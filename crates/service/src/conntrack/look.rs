@@ -6,7 +6,7 @@
 use super::Tracker;
 use super::parse::{self, Subject};
 use super::record::Flags;
-use super::request::{INVALID, Nat, Outcome, Request};
+use super::request::{FENCED, INVALID, Nat, Outcome, Request};
 use super::state::{CtState, Direction, Drop};
 use super::time::ticks;
 use super::tuple::{Role, Tuple};
@@ -106,6 +106,9 @@ impl Tracker {
         request: &Request,
         packet: &mut Packet<'_>,
     ) -> Outcome {
+        if self.fence.looks_shut() {
+            return FENCED;
+        }
         let now = ticks(now_ns);
         let Some(first) = self.first_of(now, tuple, packet) else { return INVALID };
         let state = CtState::NEW | CtState::TRACKED;

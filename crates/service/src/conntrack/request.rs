@@ -112,6 +112,8 @@ counters! {
     zone_full,
     /// Connections refused for want of an address and port.
     nat_exhausted,
+    /// Packets without a connection, dropped while another process may open it.
+    fenced,
     /// Connections refused since their answers would be another's packets.
     insert_failed,
     /// Packets whose translation is impossible.
@@ -194,4 +196,11 @@ pub(super) const INVALID: Outcome = Outcome {
     label: 0,
     original: None,
     drop: None,
+};
+
+/// What a packet without a connection is told while another process may open it.
+pub(super) const FENCED: Outcome = Outcome {
+    state: CtState(CtState::NEW.0 | CtState::TRACKED.0),
+    drop: Some(Drop::Fenced),
+    ..INVALID
 };

@@ -82,6 +82,8 @@ pub enum Drop {
     TableFull,
     /// No address and port is left to translate it to.
     NatExhausted,
+    /// No connection has it, and another process may open one for it.
+    Fenced,
     /// Its answers would be another connection's packets: one that is translated has this address and port.
     Clash,
     /// A line of a control connection that may announce another, and is cut off.

@@ -12,6 +12,7 @@ use wire::tcp::Flags as Tcp;
 mod alg;
 mod apart;
 mod closed;
+mod fence;
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -10,6 +10,8 @@ use switch::EngineKind;
 
 const CLIENT: [u8; 4] = [10, 0, 1, 2];
 const SERVER: [u8; 4] = [10, 0, 2, 2];
+/// Longer than a test takes.
+const LONG: Duration = Duration::from_secs(1000);
 
 /// A process of its own, with a gateway whose flow entries track all and let out what begins inside.
 struct Gateway {
@@ -77,7 +79,7 @@ fn what_one_translates_the_other_goes_on_with() {
             drops.filter(|(reason, _)| *reason == "standby").map(|(_, n)| n).sum::<u64>()
         };
         until("it is dropped", || dropped() == 1);
-        here.go_on(Stripes(0x5555_5555_5555_5555));
+        here.go_on(Stripes(0x5555_5555_5555_5555), LONG);
         let mut outside = Vec::new();
         for n in 0..20 {
             let sent = through(&a.lan, &a.wan, &datagram(CLIENT, 1000 + n, SERVER, 53));
@@ -109,7 +111,7 @@ fn what_one_translates_the_other_goes_on_with() {
         assert_eq!(there.refused, 1);
         // The first one stops, and the other goes on: translations are as they were, new ones of other stripes.
         here.stand_still();
-        there.go_on(Stripes(!0x5555_5555_5555_5555));
+        there.go_on(Stripes(!0x5555_5555_5555_5555), LONG);
         for (n, port) in (0..).zip(&outside) {
             let back = through(&b.wan, &b.lan, &datagram(SERVER, 53, [10, 0, 2, 100], *port));
             assert_eq!(&back[30..34], CLIENT);
@@ -120,6 +122,45 @@ fn what_one_translates_the_other_goes_on_with() {
         assert_eq!(source(&sent).1 % 2, 1, "of its own stripes");
         a.bridges.stop();
         b.bridges.stop();
+    }
+}
+
+/// A member that stood still: what it knows passes, what it does not know is dropped until it may open connections again.
+#[test]
+fn nothing_is_opened_behind_the_lease() {
+    for (n, engine) in engines().into_iter().enumerate() {
+        let a = gateway(&format!("lease{n}"), 1, engine);
+        let mut here = Copy::standby(&a.bridges, None);
+        here.go_on(Stripes::ALL, LONG);
+        let open = |own: u16| {
+            let sent = through(&a.lan, &a.wan, &datagram(CLIENT, own, SERVER, 53));
+            let (address, port) = source(&sent);
+            through(&a.wan, &a.lan, &datagram(SERVER, 53, address, port));
+            port
+        };
+        let port = open(1000);
+        here.open_for(Duration::ZERO);
+        assert!(a.lan.inject_bytes(&datagram(CLIENT, 2000, SERVER, 53)));
+        until("it is dropped", || here.fenced() == 1);
+        assert!(a.wan.inject_bytes(&datagram(SERVER, 53, [10, 0, 2, 100], port ^ 1)));
+        until("nor is anything known of an answer", || here.fenced() == 2);
+        // Nothing of it has come out, and what is known goes on as it was.
+        let sent = through(&a.lan, &a.wan, &datagram(CLIENT, 1000, SERVER, 53));
+        assert_eq!(source(&sent), ([10, 0, 2, 100], port));
+        here.open_for(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(40));
+        assert!(a.lan.inject_bytes(&datagram(CLIENT, 2000, SERVER, 53)));
+        until("the lease ends by itself", || here.fenced() == 3);
+        here.open_for(LONG);
+        open(2000);
+        assert_eq!((here.fenced(), here.changes().0.len()), (3, 1));
+        // A standby may not say that it opens anything.
+        here.stand_still();
+        here.open_for(LONG);
+        here.gate(false);
+        assert!(a.lan.inject_bytes(&datagram(CLIENT, 3000, SERVER, 53)));
+        until("a standby opens nothing", || here.fenced() == 4);
+        a.bridges.stop();
     }
 }
 
@@ -161,8 +202,8 @@ fn shares_go_on_one_by_one() {
         assert_eq!(Copy::standby(&a.bridges, scope("home9")).missing(), ["home9"]);
         // Share one here, share two there.
         let (even, odd) = (Stripes(0x5555_5555_5555_5555), Stripes(!0x5555_5555_5555_5555));
-        a1.go_on(even);
-        b2.go_on(odd);
+        a1.go_on(even, LONG);
+        b2.go_on(odd, LONG);
         let one = datagram([10, 0, 1, 1], 1000, SERVER, 53);
         let two = datagram([10, 0, 1, 2], 1000, SERVER, 53);
         let (address, port) = source(&through(&a.lan, &a.wan, &one));
@@ -188,7 +229,7 @@ fn shares_go_on_one_by_one() {
         a.lan.inject_bytes(&one);
         until("it stands by", || stood_by(&a, "out1") == 1);
         a1.stand_still();
-        b1.go_on(odd);
+        b1.go_on(odd, LONG);
         let back = through(&b.wan, &b.lan, &datagram(SERVER, 53, address, port));
         assert_eq!(&back[30..34], [10, 0, 1, 1]);
         assert_eq!(source(&through(&b.lan, &b.wan, &one)), (address, port));
@@ -232,7 +273,7 @@ fn flows_of_a_balancer_stay_where_they_are() {
     let (a, a_lan, a_out) = balanced("balanced-a");
     let (b, b_lan, b_out) = balanced("balanced-b");
     let (mut here, mut there) = (Copy::standby(&a, None), Copy::standby(&b, None));
-    here.go_on(Stripes::ALL);
+    here.go_on(Stripes::ALL, LONG);
     let mut hand = |here: &mut Copy| {
         // Flows come a slice at a time.
         for _ in 0..64 {
@@ -267,7 +308,7 @@ fn flows_of_a_balancer_stay_where_they_are() {
     assert_eq!(joins.applied, of_y);
     here.stand_still();
     for (copy, lan, out) in [(&mut there, &b_lan, &b_out), (&mut joins, &c_lan, &c_out)] {
-        copy.go_on(Stripes::ALL);
+        copy.go_on(Stripes::ALL, LONG);
         assert_eq!((0..90).map(|n| went(lan, out, n)).collect::<Vec<_>>(), before);
         assert_eq!((100..130).map(|n| went(lan, out, n)).collect::<Vec<_>>(), later);
     }
@@ -291,7 +332,7 @@ fn trackers_of_services_that_come_are_followed() {
         copy.all.values().all(|one| one.tracked.with(|t| t.is_followed()) == Some(true))
     };
     assert!(!followed(&copy));
-    copy.go_on(Stripes::ALL);
+    copy.go_on(Stripes::ALL, LONG);
     assert!(followed(&copy));
     a.bridges.stop();
 }
