@@ -13,7 +13,7 @@ use ir::{
     TableId, Update, ValueSetId,
 };
 use jit::isa::Settings;
-use jit::whole::{Code, Compiler, Parts};
+use jit::whole::{Code, Compiler, Full, Parts};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -358,6 +358,61 @@ fn what_is_known_is_not_looked_up() {
     for n in 0..30 {
         both.packet(1 + n as u32 % 3, packet, n, &|| format!("packet {n} after a change"));
     }
+}
+
+/// A pipeline of which more is known than there is room for: packets come out as they should, what there was no room for is
+/// counted, and there is room again after a change.
+#[test]
+fn more_than_there_is_room_for_is_counted() {
+    let stations = 4096;
+    let mut text = String::from(
+        "
+        use std
+        meta zone: 16
+        meta mark: 8
+        action enter(to: 16) { zone = to }
+        action set(to: 8) { mark = to }
+        action send(port: 32) { output port }
+        table first { key eth.dst exact; actions enter; default enter(0); capacity 8192 }
+        table wide { key eth.type exact; actions set; default set(9) }
+        table next { key eth.type exact; actions set; default set(8) }
+        table last { key eth.src exact; actions send; default send(3) }
+        block start { apply first hit a miss a }
+        block a { apply wide hit b miss b }
+        block b { apply next hit c miss c }
+        block c { apply last hit out miss out }
+        block out { end }
+        entry last 0 => send(9)
+",
+    );
+    for n in 0..stations {
+        text += &format!("        entry first {n} => enter({n})\n");
+    }
+    for n in 0..6 {
+        text += &format!("        entry wide {} => set({n})\n", 0x900 + n);
+        text += &format!("        entry next {} => set({n})\n", 0x900 + n);
+    }
+    let pipeline = ir::text::pipeline(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let mut both = Both::new(&pipeline, &mut compiler());
+    let mut send = |both: &mut Both, n: u64| {
+        let mut bytes = [0; 60];
+        bytes[..6].copy_from_slice(&n.to_be_bytes()[2..]);
+        bytes[12..14].copy_from_slice(&(0x900 + n as u16 % 7).to_be_bytes());
+        both.packet(1, &bytes, n, &|| format!("packet {n}"));
+        both.paths.take_full()
+    };
+    assert_eq!(send(&mut both, 0), Full::NO);
+    let mut all = Full::NO;
+    for n in 0..stations {
+        let full = send(&mut both, n);
+        all = Full { plans: all.plans + full.plans, facts: all.facts + full.facts };
+    }
+    assert!(all.plans > 1000 && all.facts > 1000, "{all:?}");
+    assert!(send(&mut both, stations - 1).plans > 0, "it is full still");
+    assert_eq!(both.whole.take_full(), Full::NO, "packets without paths want no room");
+    let entry = both.pipeline.entries(TableId(3)).iter().next().cloned().unwrap();
+    both.update(Update::Remove(TableId(3), entry.id), &mut compiler());
+    assert_eq!(send(&mut both, stations - 1), Full::NO, "a change makes room");
 }
 
 /// A pipeline in text and packets, each at port 1: what came out of it all.
