@@ -1,4 +1,6 @@
-"""Sends flow-mods as fast as the switch takes them, then a barrier: flow_mods.py HOST PORT COUNT SECONDS ATTEMPTS.
+"""Sends flow-mods as fast as the switch takes them, then a barrier: flow_mods.py HOST PORT COUNT SECONDS ATTEMPTS [EVERY].
+
+With EVERY a barrier is sent behind so many, and waited for before the next ones.
 
 Half of the flows are exact Ethernet addresses, half prefixes with a transport port. Between attempts all flows are deleted.
 Exits with 1 when no attempt was within SECONDS, or when the switch answered with anything but the barrier's reply.
@@ -28,28 +30,31 @@ def flow(i):
     return of.flow_mod13(match, of.apply13(DEC_TTL, of.output13(1 + n % 2)), table=1, priority=100 + n % 7)
 
 
-def main(host, port, count, seconds, attempts):
+def main(host, port, count, seconds, attempts, every=None):
     connection = of.Connection.to(host, port, 4)
     count = int(count)
-    flows = b"".join(of.message(4, of.FLOW_MOD, flow(i), 0x10000 + i) for i in range(count))
+    every = int(every or count)
+    messages = [of.message(4, of.FLOW_MOD, flow(i), 0x10000 + i) for i in range(count)]
+    parts = [b"".join(messages[at : at + every]) for at in range(0, count, every)]
     clear = of.flow_mod13(table=255, command=3)
     times = []
     for attempt in range(int(attempts)):
         connection.send(of.FLOW_MOD, clear)
         connection.until_barrier()
-        xid = connection.next_xid()
-        barrier = of.message(4, of.BARRIER_REQUEST[4], b"", xid)
         connection.sock.settimeout(60)
         begun = time.monotonic()
-        # The switch may have something to say before it has read all.
-        sender = threading.Thread(target=connection.sock.sendall, args=(flows + barrier,))
-        sender.start()
-        kind, answered, body = connection.receive()
+        for part in parts:
+            xid = connection.next_xid()
+            barrier = of.message(4, of.BARRIER_REQUEST[4], b"", xid)
+            # The switch may have something to say before it has read all.
+            sender = threading.Thread(target=connection.sock.sendall, args=(part + barrier,))
+            sender.start()
+            kind, answered, body = connection.receive()
+            sender.join()
+            if (kind, answered) != (of.BARRIER_REPLY[4], xid):
+                print("the switch answered with a message of type %d: %s" % (kind, body[:64].hex()))
+                return 1
         times.append(time.monotonic() - begun)
-        sender.join()
-        if (kind, answered) != (of.BARRIER_REPLY[4], xid):
-            print("the switch answered with a message of type %d: %s" % (kind, body[:64].hex()))
-            return 1
         print("  attempt %d: %d flow-mods and a barrier in %.0f ms" % (attempt + 1, count, times[-1] * 1e3))
         if times[-1] < float(seconds):
             break

@@ -12,7 +12,8 @@
 use abi::counters::bump;
 use crossbeam_utils::CachePadded;
 use hashbrown::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use jit::whole::Full;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Reasons that are counted apart, at most.
@@ -73,6 +74,8 @@ impl Reason {
 pub struct Tally {
     reasons: Mutex<Reasons>,
     workers: Box<[CachePadded<Cells>]>,
+    /// It was said that there was no room.
+    told: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -91,6 +94,8 @@ struct Cells {
     /// By reason.
     whole: Box<[AtomicU64]>,
     interpreter: Box<[AtomicU64]>,
+    plans_full: AtomicU64,
+    facts_full: AtomicU64,
 }
 
 /// Packets by what ran them, over all workers.
@@ -102,6 +107,8 @@ pub struct Counted {
     pub whole: Left,
     /// By the interpreter.
     pub interpreter: Left,
+    /// What the code for one packet had no room for.
+    pub full: Full,
 }
 
 /// Packets that the code for bursts has not run.
@@ -138,12 +145,15 @@ impl Tally {
             left: AtomicU64::new(0),
             whole: zeros(),
             interpreter: zeros(),
+            plans_full: AtomicU64::new(0),
+            facts_full: AtomicU64::new(0),
         };
         let texts: Vec<Arc<str>> = Reason::OWN.iter().map(|text| (*text).into()).collect();
         let numbers = texts.iter().cloned().zip((0..).map(Reason)).collect();
         Tally {
             reasons: Mutex::new(Reasons { texts, numbers }),
             workers: (0..workers).map(|_| CachePadded::new(cells())).collect(),
+            told: AtomicBool::new(false),
         }
     }
 
@@ -176,6 +186,27 @@ impl Tally {
         }
     }
 
+    /// The code for one packet had no room for something, if there was something. The first time it is said, by the worker.
+    #[inline]
+    pub fn count_full(&self, worker: usize, full: Full) {
+        if full != Full::NO {
+            self.add_full(worker, full);
+        }
+    }
+
+    #[cold]
+    fn add_full(&self, worker: usize, full: Full) {
+        let cells = &self.workers[worker];
+        bump(&cells.plans_full, full.plans);
+        bump(&cells.facts_full, full.facts);
+        if !self.told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                worker,
+                "no room for more plans of lookups: tables are looked up whole, which is slower (millrace_paths_full_total)"
+            );
+        }
+    }
+
     /// All workers' counters, summed.
     pub fn counted(&self) -> Counted {
         let get = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
@@ -195,6 +226,10 @@ impl Tally {
             code: given.saturating_sub(left_in_all),
             whole: left(&|cells| &cells.whole),
             interpreter: left(&|cells| &cells.interpreter),
+            full: Full {
+                plans: sum(&|cells| get(&cells.plans_full)),
+                facts: sum(&|cells| get(&cells.facts_full)),
+            },
         }
     }
 }
@@ -250,6 +285,18 @@ mod tests {
         let injected = "a packet of the control side's";
         assert_eq!(reasons, [("table 0: a group", 4), ("a meter", 2), (injected, 2)]);
         assert_eq!((counted.interpreter.packets, counted.packets()), (8, 2 * 33));
+    }
+
+    #[test]
+    fn what_there_was_no_room_for_is_summed_and_said_once() {
+        let tally = Tally::new(2);
+        tally.count_full(0, Full::NO);
+        assert!(!tally.told.load(Ordering::Relaxed));
+        for worker in [0, 1, 1] {
+            tally.count_full(worker, Full { plans: 2, facts: 5 });
+        }
+        assert!(tally.told.load(Ordering::Relaxed));
+        assert_eq!(tally.counted().full, Full { plans: 6, facts: 15 });
     }
 
     #[test]

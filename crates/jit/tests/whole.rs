@@ -13,7 +13,7 @@ use ir::{
     TableId, Update, ValueSetId,
 };
 use jit::isa::Settings;
-use jit::whole::{Code, Compiler, Parts};
+use jit::whole::{Code, Compiler, Full, Parts};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -358,6 +358,79 @@ fn what_is_known_is_not_looked_up() {
     for n in 0..30 {
         both.packet(1 + n as u32 % 3, packet, n, &|| format!("packet {n} after a change"));
     }
+}
+
+/// Pipelines of which more is known than there is room for: packets come out as they should, what there was no room for is
+/// counted, and there is room again after a change. Each pair of stations is a fact; in the second one it has lookups, too.
+#[test]
+fn more_than_there_is_room_for_is_counted() {
+    let facts = filled("block c { apply last hit out miss out }");
+    assert!(facts.facts > 100, "{facts:?}");
+    let plans = filled(
+        "
+        table t0 { key eth.type ternary; actions none; default none }
+        table t1 { key eth.type ternary; actions none; default none }
+        table t2 { key eth.type ternary; actions none; default none }
+        block c { apply t0 hit c1 miss c1 }
+        block c1 { apply t1 hit c2 miss c2 }
+        block c2 { apply t2 hit fin miss fin }
+        block fin { apply last hit out miss out }
+        entry t0 eth.type=0x805 priority=1 => none
+        entry t1 eth.type=0x805 priority=1 => none
+        entry t2 eth.type=0x805 priority=1 => none
+",
+    );
+    assert!(plans.plans > 1000, "{plans:?}");
+}
+
+/// What there was no room for as packets of 128 stations to 160 others passed, which does this behind their tables.
+fn filled(behind: &str) -> Full {
+    let mut text = format!(
+        "
+        use std
+        meta zone: 16
+        meta mark: 16
+        action enter(to: 16) {{ zone = to }}
+        action set(to: 16) {{ mark = to }}
+        action send(port: 32) {{ output port }}
+        action none {{ }}
+        table first {{ key eth.src exact; actions enter; default enter(0) }}
+        table second {{ key eth.dst exact; actions set; default set(0) }}
+        table last {{ key zone ternary; key mark ternary; actions send; default send(3) }}
+        block start {{ apply first hit b miss b }}
+        block b {{ apply second hit c miss c }}
+        {behind}
+        block out {{ end }}
+        entry last zone=65535 mark=7 priority=1 => send(9)
+"
+    );
+    for n in 1..=128 {
+        text += &format!("        entry first {n} => enter({n})\n");
+    }
+    for n in 1..=160 {
+        text += &format!("        entry second {n} => set({n})\n");
+    }
+    let pipeline = ir::text::pipeline(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let mut both = Both::new(&pipeline, &mut compiler());
+    let send = |both: &mut Both, from: u8, to: u8| {
+        let mut bytes = [0; 60];
+        (bytes[5], bytes[11]) = (to, from);
+        both.packet(1, &bytes, 0, &|| format!("from {from} to {to}"));
+        both.paths.take_full()
+    };
+    assert_eq!(send(&mut both, 1, 1), Full::NO);
+    let mut all = Full::NO;
+    for from in 1..=128 {
+        for to in 1..=160 {
+            let full = send(&mut both, from, to);
+            all = Full { plans: all.plans + full.plans, facts: all.facts + full.facts };
+        }
+    }
+    assert_eq!(both.whole.take_full(), Full::NO, "packets without paths want no room");
+    let entry = both.pipeline.entries(TableId(2)).iter().next().cloned().unwrap();
+    both.update(Update::Delete(TableId(2), entry.id), &mut compiler());
+    assert_eq!(send(&mut both, 128, 160), Full::NO, "a change makes room");
+    all
 }
 
 /// A pipeline in text and packets, each at port 1: what came out of it all.

@@ -42,12 +42,13 @@ fn bed_at(dir: &Path) -> (Bed, String) {
     (bed, format!("unix:{}", path.display()))
 }
 
+/// One by one, each with a barrier: `lab/flows_100k` adds five times as many.
 #[test]
-fn a_hundred_thousand_flows() {
+fn twenty_thousand_flows() {
     if !is_installed() {
         return;
     }
-    const FLOWS: usize = 100_000;
+    const FLOWS: usize = 20_000;
     let dir = tempfile::tempdir().unwrap();
     let (bed, target) = bed_at(dir.path());
     let file = dir.path().join("flows");

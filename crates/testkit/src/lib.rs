@@ -8,6 +8,7 @@
 //! | [`nats`] | a broker that is started, killed and started again |
 //! | [`packet`] | frames from header values |
 //! | [`running`] | a process that is started, waited for and ended |
+//! | [`spaces`] | network namespaces, and commands in them |
 //! | [`station`] | a small program of two tables, whose entries say where each station's frames go |
 //! | [`lookups`] | random programs, entries and packets that hit each other often |
 //!
@@ -21,4 +22,5 @@ pub mod lookups;
 pub mod nats;
 pub mod packet;
 pub mod running;
+pub mod spaces;
 pub mod station;

@@ -210,6 +210,7 @@ pub(super) fn since(now: &Counted, before: &Counted) -> Counted {
         code: now.code.saturating_sub(before.code),
         whole: left(&now.whole, &before.whole),
         interpreter: left(&now.interpreter, &before.interpreter),
+        full: now.full.since(before.full),
     }
 }
 

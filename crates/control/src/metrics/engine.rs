@@ -15,6 +15,10 @@ const REASONS: Family = Family::counter(
     "millrace_engine_left_packets",
     "Packets that the code for bursts left to another engine, by reason",
 );
+const FULL: Family = Family::counter(
+    "millrace_paths_full",
+    "Plans of lookups, and facts they go by, for which the code for one packet had no room",
+);
 const VERSION: Family =
     Family::gauge("millrace_pipeline_version", "Changes of the pipeline that are in force");
 const CHECKED: Family = Family::counter(
@@ -64,6 +68,11 @@ pub(super) fn tell(source: &Source<'_>, text: &mut Text) {
                     .put(&[("bridge", bridge), ("engine", engine.name()), ("reason", reason)], *n);
             }
         }
+    }
+    let mut family = text.family(&FULL);
+    for (bridge, counted) in &ran {
+        family.put(&[("bridge", bridge), ("what", "plans")], counted.full.plans);
+        family.put(&[("bridge", bridge), ("what", "facts")], counted.full.facts);
     }
     let mut each = |family: &Family, value: &dyn Fn(&Arc<Bridge>) -> u64| {
         let mut family = text.family(family);

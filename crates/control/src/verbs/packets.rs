@@ -67,6 +67,7 @@ pub(super) mod tests {
             code: 90,
             whole: left(6, &[("a clone", 6)]),
             interpreter: left(4, &[("table b: a group", 3), ("a meter", 1)]),
+            ..Counted::default()
         })
     }
 

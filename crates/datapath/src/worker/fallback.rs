@@ -143,7 +143,9 @@ impl Run {
     #[inline]
     fn count_ran(&mut self, reason: Reason) {
         if let Some(held) = self.version.held() {
-            held.forward.tally().count(self.index, self.scratch.ran, reason);
+            let tally = held.forward.tally();
+            tally.count(self.index, self.scratch.ran, reason);
+            tally.count_full(self.index, self.scratch.whole.take_full());
         }
     }
 

@@ -42,4 +42,5 @@ mod sums;
 
 pub use code::{Code, Parts};
 pub use compiler::Compiler;
+pub use paths::Full;
 pub use run::Machine;

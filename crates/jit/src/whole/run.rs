@@ -17,7 +17,7 @@ use super::emit::Buffers;
 use super::eval::Env;
 use super::hash;
 use super::layout::{Layout, at};
-use super::paths::{Doing, Paths, TOP, World};
+use super::paths::{Doing, Full, Paths, TOP, World};
 use super::site::{Site, What, end};
 use super::state::{Copy, Seen, Source, Values};
 use crate::memory::Entry;
@@ -103,6 +103,12 @@ impl Machine {
         let verdict = run.received(&mut main, begins);
         self.main = Some(main);
         Some(verdict)
+    }
+
+    /// What its paths had no room for since the last call. Then tables are looked up that need not be.
+    #[inline]
+    pub fn take_full(&mut self) -> Full {
+        self.paths.take_full()
     }
 }
 

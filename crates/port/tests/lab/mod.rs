@@ -1,61 +1,34 @@
-//! Network namespaces for tests, and a switch of the smallest kind: two ports, each one's frames
-//! go out by the other.
+//! A switch of the smallest kind between network namespaces: two ports, each one's frames go out by the other.
 //!
-//! Shared by the tests of `port` and `port-xdp`.
-#![allow(dead_code, unreachable_pub)]
+//! Shared by the tests of `port`, `port-xdp` and `tunnel`.
+#![allow(dead_code, unreachable_pub, unused_imports)]
 
-use std::os::fd::{AsFd, BorrowedFd};
-use std::process::{Command, Output};
+use std::ops::Deref;
+use std::os::fd::BorrowedFd;
+use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use port::{Burst, Pool, Port, RxQueue, TxQueue};
+use testkit::spaces::Spaces;
+pub use testkit::spaces::{must, sh};
 
-/// Two host namespaces and one for the ports; deleted when dropped.
-pub struct Lab {
-    id: String,
-}
+/// Two host namespaces, `a` and `b`, and one for the ports, `s`.
+pub struct Lab(Spaces);
 
-/// Runs a shell command and returns its output.
-pub fn sh(command: &str) -> Output {
-    Command::new("sh").args(["-c", command]).output().expect("a shell")
-}
+impl Deref for Lab {
+    type Target = Spaces;
 
-/// Runs a shell command that must succeed.
-pub fn must(command: &str) -> String {
-    let output = sh(command);
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{command}: {}{}", text(&output.stdout), text(&output.stderr));
-    text(&output.stdout)
+    fn deref(&self) -> &Spaces {
+        &self.0
+    }
 }
 
 impl Lab {
-    /// Makes the namespaces `{id}-a`, `{id}-b` and `{id}-s`; `None`, with a line that says so, where
-    /// this cannot be done.
+    /// `None`, with a line that says so, where this cannot be done.
     pub fn new() -> Option<Lab> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let id = format!("mrp-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-        let lab = Lab { id };
-        for which in ["a", "b", "s"] {
-            let name = lab.ns(which);
-            let made = sh(&format!("ip netns add {name} && ip -n {name} link set lo up"));
-            if !made.status.success() {
-                println!("skipped: needs root/CAP_NET_ADMIN");
-                return None;
-            }
-        }
-        Some(lab)
-    }
-
-    /// The name of a namespace.
-    pub fn ns(&self, which: &str) -> String {
-        format!("{}-{which}", self.id)
-    }
-
-    /// Runs a command in a namespace; it must succeed.
-    pub fn at(&self, which: &str, command: &str) -> String {
-        must(&format!("ip netns exec {} {command}", self.ns(which)))
+        Spaces::new(&["a", "b", "s"]).map(Lab)
     }
 
     /// Joins host `which` to the switch's namespace by a veth pair: `eth0` there, `port` here.
@@ -72,27 +45,6 @@ impl Lab {
         must(&format!("ip -n {switch} link set {tap} netns {host} name eth0"));
         must(&format!("ip -n {host} addr add {address}/24 dev eth0"));
         must(&format!("ip -n {host} link set eth0 up"));
-    }
-
-    /// Runs `work` on this thread moved into a namespace; sockets opened there stay there.
-    pub fn within<T: Send>(&self, which: &str, work: impl FnOnce() -> T + Send) -> T {
-        let path = format!("/run/netns/{}", self.ns(which));
-        std::thread::scope(|scope| {
-            let inside = scope.spawn(move || {
-                let file = std::fs::File::open(path).expect("a namespace");
-                rustix::thread::move_into_link_name_space(file.as_fd(), None).expect("setns");
-                work()
-            });
-            inside.join().expect("the work inside the namespace")
-        })
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        for which in ["a", "b", "s"] {
-            sh(&format!("ip netns pids {0} | xargs -r kill; ip netns del {0}", self.ns(which)));
-        }
     }
 }
 

@@ -98,6 +98,27 @@ pub(super) struct Paths {
     /// By column: it has too many values to decide by.
     spread: Vec<bool>,
     packets: u64,
+    full: Full,
+}
+
+/// What paths had no room for, by how often it was wanted. Packets go their way all the same, more slowly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Full {
+    /// A plan of a lookup, so that the table was looked up whole.
+    pub plans: u64,
+    /// What is known of packets at a place, so that nothing is.
+    pub facts: u64,
+}
+
+impl Full {
+    /// There was room for all.
+    pub const NO: Full = Full { plans: 0, facts: 0 };
+
+    /// What has come since an earlier count.
+    #[must_use]
+    pub fn since(self, before: Full) -> Full {
+        Full { plans: self.plans - before.plans, facts: self.facts - before.facts }
+    }
 }
 
 /// A table, as far as plans are concerned.
@@ -155,6 +176,7 @@ impl Paths {
             tables: layout.program.tables.iter().map(|_| TablePaths::default()).collect(),
             spread: vec![false; subjects.columns()],
             packets: self.packets,
+            full: self.full,
             subjects,
             ..Paths::default()
         };
@@ -199,6 +221,12 @@ impl Paths {
         }
     }
 
+    /// What there was no room for since the last call.
+    #[inline]
+    pub(super) fn take_full(&mut self) -> Full {
+        std::mem::take(&mut self.full)
+    }
+
     /// What is known of a packet that was received and parsed.
     pub(super) fn start(&self) -> StateId {
         self.start
@@ -210,6 +238,7 @@ impl Paths {
             return *known;
         }
         if self.states.len() >= STATES_MAX {
+            self.full.facts += 1;
             return TOP;
         }
         let (facts, id) = (Arc::new(facts), self.states.len() as StateId);
@@ -255,8 +284,11 @@ impl Paths {
         if slots[place].seen <= patience {
             return None;
         }
-        let room = self.plans.len() < PLANS_MAX || !self.free.is_empty();
-        if !room || !self.load(world, *table) {
+        if self.plans.len() >= PLANS_MAX && self.free.is_empty() {
+            self.full.plans += 1;
+            return None;
+        }
+        if !self.load(world, *table) {
             return None;
         }
         let id = self.free.pop().unwrap_or_else(|| {
