@@ -56,8 +56,8 @@ fn asked(frames: &mut [Vec<u8>], at: Offsets) -> SmallVec<[Asked<'_>; BURST]> {
 
 /// How a worker comes to the tracker.
 enum Way {
-    Lock(Mutex<Tracker>),
-    Together(Together<()>),
+    Lock(Box<Mutex<Tracker>>),
+    Together(Box<Together<()>>),
 }
 
 impl Way {
@@ -228,8 +228,8 @@ fn main() {
         let ways = [("behind a lock", false), ("side by side", true)].map(|(name, together)| {
             let (tracker, request) = tracker(connections, translates);
             let way = match together {
-                true => Way::Together(Together::new(tracker, ())),
-                false => Way::Lock(Mutex::new(tracker)),
+                true => Way::Together(Box::new(Together::new(tracker, ()))),
+                false => Way::Lock(Box::new(Mutex::new(tracker))),
             };
             (name, way, request)
         });
