@@ -515,7 +515,8 @@ impl Member {
     pub fn opens_for(&self, now_ns: u64) -> u64 {
         let bound = self.config.interval_ns * u64::from(self.config.misses);
         match (self.role, self.unsure_ns) {
-            (Role::Active, None) => (self.beaten_ns + bound).saturating_sub(now_ns),
+            // Who ends has said so, and another one goes on as soon as it hears of it.
+            (Role::Active, None) if !self.ends => (self.beaten_ns + bound).saturating_sub(now_ns),
             _ => 0,
         }
     }

@@ -314,6 +314,18 @@ fn who_was_not_run_opens_nothing_until_it_knows_what_happened() {
     }
 }
 
+/// The others go on as soon as they hear that it ends, and may hear it late.
+#[test]
+fn who_ends_opens_nothing() {
+    let ms = 1_000_000;
+    let mut a = named("a", "b");
+    a.promote_by_command(0).unwrap();
+    a.tick(10 * ms, 0);
+    assert_eq!(a.opens_for(10 * ms), 30 * ms);
+    a.end();
+    assert_eq!((a.role(), a.opens_for(10 * ms)), (Role::Active, 0));
+}
+
 #[test]
 fn who_is_alone_opens_at_once() {
     let ms = 1_000_000;

@@ -331,6 +331,8 @@ impl Runner {
                     }
                 }
                 self.members.all_mut().iter_mut().for_each(Member::end);
+                // Before the others hear of it.
+                self.shares.iter().for_each(|share| share.copy.open_for(Duration::ZERO));
                 self.act(links, engine);
                 return true;
             }

@@ -29,7 +29,7 @@ mod world;
 use world::{Planted, World};
 
 /// What failed once, and is mended.
-const MENDED: [u64; 2] = [806, 4857];
+const MENDED: [u64; 3] = [806, 4857, 3_017_305];
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(otherwise)
