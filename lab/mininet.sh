@@ -24,7 +24,9 @@ original_app() { . "$LAB/osken.sh"; PYTHON=$python; original simple_switch_13; }
 
 # The commands in $LAB_DIR/commands, given to Mininet's command line on this topology; prints what it prints.
 mn_session() { # TOPOLOGY CONTROLLER [PYTHON APPLICATION]
-    printf '%s\n' 'import mininet.clean as c' "c.sh = lambda command: ''" 'c.killprocs = lambda pattern: None' >"$LAB_DIR/tame.py"
+    # It asks a remote controller by telnet whether it listens, and reads the answer as text: an OpenFlow message is none, if it comes in time.
+    printf '%s\n' 'import mininet.clean as c' "c.sh = lambda command: ''" 'c.killprocs = lambda pattern: None' \
+        'import mininet.node as n' 'n.RemoteController.checkListening = lambda self: None' >"$LAB_DIR/tame.py"
     unshare --net --mount --pid --fork --kill-child --mount-proc bash -c '
         ip link set lo up
         mount -t tmpfs none /run/netns 2>/dev/null

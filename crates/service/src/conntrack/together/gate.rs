@@ -9,10 +9,12 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// Threads that have a line of their own.
 const PLACES: usize = 32;
+/// How often somebody looks whether he may go on before he sleeps: some microseconds.
+const SPINS: u32 = 512;
 /// What those who are inside may count.
 pub(super) const COUNTS: usize = 5;
 
@@ -69,7 +71,7 @@ impl Gate {
                 return Some(Entered { place });
             }
             place.inside.fetch_sub(1, Ordering::Release);
-            drop(self.lock());
+            self.wait();
         }
     }
 
@@ -85,14 +87,34 @@ impl Gate {
             while place.inside.load(Ordering::SeqCst) != 0 {
                 tries += 1;
                 // A burst takes microseconds; one whose thread was interrupted longer.
-                if tries > 4096 { std::thread::yield_now() } else { std::hint::spin_loop() }
+                if tries > 8 * SPINS { std::thread::yield_now() } else { std::hint::spin_loop() }
             }
             known &= known - 1;
         }
         Shut { gate: self, _lock: lock }
     }
 
+    /// Waits until it is open, or has been for a moment.
+    #[cold]
+    fn wait(&self) {
+        // Mostly a packet's time: less than it takes to sleep and be woken.
+        for _ in 0..SPINS {
+            if !self.is_shut.load(Ordering::Relaxed) {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        drop(self.lock());
+    }
+
     fn lock(&self) -> MutexGuard<'_, ()> {
+        for _ in 0..SPINS {
+            match self.shut.try_lock() {
+                Ok(lock) => return lock,
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
         self.shut.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
