@@ -122,7 +122,7 @@ mod tests {
     fn they_are_apart_and_gone_when_dropped() {
         let Some(spaces) = Spaces::new(&["a", "b"]) else { return };
         let (a, b) = (spaces.ns("a"), spaces.ns("b"));
-        spaces.batch("a", "link add one type dummy\nlink set one up\n");
+        spaces.batch("a", "link add one type veth peer name two\nlink set one up\n");
         assert!(spaces.ip("a", "-br link").contains("one"));
         assert!(!spaces.at("b", "ip -br link").contains("one"));
         let listener = spaces.within("a", || std::net::TcpListener::bind("127.0.0.1:0").unwrap());

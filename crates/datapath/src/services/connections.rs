@@ -484,6 +484,7 @@ impl Connections {
         packets: &mut [Handed<'_>],
         after: &mut SmallVec<[After; 4]>,
     ) {
+        let mut view = shared.view();
         for run in packets.chunk_by_mut(alike) {
             let args = run[0].args;
             let mut request = request(args);
@@ -492,18 +493,23 @@ impl Connections {
                 false => Some(Nat::None),
             };
             let Some(nat) = nat.filter(|_| !comes_again(args)) else {
+                view.leave();
                 run.iter_mut().for_each(|handed| handed.left = true);
                 continue;
             };
             request.nat = nat;
             let (zone, now_ns) = (request.zone, burst.now_ns);
             let mut asked = asked(burst, run);
-            shared.view().process_each(now_ns, &request, &mut asked, after, |asked, outcome| {
-                match outcome {
+            view.process_each(
+                now_ns,
+                &request,
+                &mut asked,
+                after,
+                |asked, outcome| match outcome {
                     Some(outcome) => asked.told(zone, &outcome),
                     None => *asked.left = true,
-                }
-            });
+                },
+            );
         }
     }
 }

@@ -200,8 +200,8 @@ fn workers_side_by_side_are_told_what_one_alone_is() {
         let mut args = Vec::new();
         for _ in 0..48 {
             let (a, b) = ((v4(1), 1000 + random.below(40) as u16), (v4(2), 80));
-            let flags = [Tcp::ACK, Tcp::ACK, Tcp::ACK, Tcp::SYN, Tcp::SYN | Tcp::ACK, Tcp::RST];
-            let flags = flags[random.below(6) as usize];
+            let others = [Tcp::SYN, Tcp::SYN | Tcp::ACK, Tcp::SYN | Tcp::ACK, Tcp::RST];
+            let flags = others.get(random.below(24) as usize).copied().unwrap_or(Tcp::ACK);
             let takes = u32::from(flags.contains(Tcp::SYN));
             let translates = a.1.is_multiple_of(2);
             // A port for each, so that its answers are known.
@@ -212,7 +212,8 @@ fn workers_side_by_side_are_told_what_one_alone_is() {
             };
             frames.push(frame.bytes());
             let commit = if random.below(4) != 0 { u64::from(flags::COMMIT) } else { 0 };
-            let again = random.below(16) == 0;
+            // Behind one that comes again, all of the burst is left.
+            let again = round.is_multiple_of(8) && random.below(16) == 0;
             let said = if again { [CtState::SOURCE_NAT.0.into(), 3] } else { [0; 2] };
             let mut words = vec![3, commit, 0, 0, 0, 0, 0, 0, said[0], said[1]];
             words.extend(match translates {
@@ -250,7 +251,8 @@ fn workers_side_by_side_are_told_what_one_alone_is() {
     with.hints_used = without.hints_used;
     assert_eq!(with, without);
     assert!(established > 1000 && left > 0, "{established} {left}");
-    assert!(shared.inner.counted().established > 1000, "{:?}", shared.inner.counted());
+    let together = shared.inner.counted().established;
+    assert!(together > 500, "{together} of {established}");
     let all = |connections: &Connections| {
         let mut all = connections.list(1, 1000, &|_| true);
         all.sort_by_key(|connection| format!("{:?}", connection.original));

@@ -25,11 +25,12 @@ const BURST: usize = 64;
 /// Packets that are taken through one stage together.
 const LAG: usize = 8;
 
-/// What a worker sees of a tracker that others see, too.
+/// What a worker sees of a tracker that others see, too, while it takes a burst.
 #[derive(Debug)]
 pub struct View<'a> {
     tracker: &'a Tracker,
     entered: &'a Entered<'a>,
+    behind: Behind,
 }
 
 /// What a packet has left to be done by who has the tracker alone.
@@ -68,9 +69,12 @@ struct Counts {
     nat_impossible: u64,
 }
 
-/// Connections of which a packet of the burst was left, roughly.
-#[derive(Default)]
-struct Behind([u64; 4]);
+/// Connections of which a packet of the burst was left, roughly; or any may be one.
+#[derive(Debug, Default)]
+struct Behind {
+    bits: [u64; 4],
+    all: bool,
+}
 
 impl Behind {
     fn bit(at: u32) -> (usize, u64) {
@@ -80,12 +84,12 @@ impl Behind {
     #[inline(always)]
     fn has(&self, at: u32) -> bool {
         let (word, bit) = Behind::bit(at);
-        self.0[word] & bit != 0
+        self.bits[word] & bit != 0
     }
 
     fn note(&mut self, at: u32) {
         let (word, bit) = Behind::bit(at);
-        self.0[word] |= bit;
+        self.bits[word] |= bit;
     }
 }
 
@@ -132,7 +136,7 @@ impl Held<'_> {
 
 impl<'a> View<'a> {
     pub(super) fn new(tracker: &'a Tracker, entered: &'a Entered<'a>) -> View<'a> {
-        View { tracker, entered }
+        View { tracker, entered, behind: Behind::default() }
     }
 
     /// The connection at this place, under its lock.
@@ -144,10 +148,15 @@ impl<'a> View<'a> {
         Some(Held { record, rest, lock, state: lock.hold() })
     }
 
-    /// Takes the usual ones of a burst's packets: what became of them is told in their order. Of the others it is told that they are
+    /// Packets of whichever connections are left: so are all that come behind them in this burst.
+    pub fn leave(&mut self) {
+        self.behind.all = true;
+    }
+
+    /// Takes the usual ones of a burst's packets, or of those that come to one request: what became of them is told in their order. Of the others it is told that they are
     /// left ([`None`]), for [`Tracker::process_each`] behind these. What is added to `after` is for [`Tracker::finish_after`].
     pub fn process_each<'p, P: Carries<'p>>(
-        &self,
+        &mut self,
         now_ns: u64,
         request: &Request,
         packets: &mut [P],
@@ -155,25 +164,24 @@ impl<'a> View<'a> {
         mut tell: impl FnMut(&mut P, Option<Outcome>),
     ) {
         let now_ns = self.tracker.clock.at(now_ns);
-        let mut behind = Behind::default();
         for packets in packets.chunks_mut(BURST) {
-            let times = (now_ns, ticks(now_ns));
-            self.burst(times, request, packets, (&mut behind, after), &mut tell);
+            self.burst((now_ns, ticks(now_ns)), request, packets, after, &mut tell);
         }
     }
 
     fn burst<'p, P: Carries<'p>>(
-        &self,
+        &mut self,
         times: (u64, u32),
         request: &Request,
         packets: &mut [P],
-        (behind, after): (&mut Behind, &mut SmallVec<[After; 4]>),
+        after: &mut SmallVec<[After; 4]>,
         tell: &mut impl FnMut(&mut P, Option<Outcome>),
     ) {
         // As in `Tracker::burst`.
         let plain = (request.mark.is_none() && request.label.is_none() && !request.force)
             || !request.commit;
-        if !plain {
+        self.behind.all |= !plain;
+        if self.behind.all {
             packets.iter_mut().for_each(|packet| tell(packet, None));
             return;
         }
@@ -210,7 +218,7 @@ impl<'a> View<'a> {
                 };
                 // One of no connection is left: it may open one.
                 let told = known.and_then(|(held, at, way)| {
-                    let told = match behind.has(at) {
+                    let told = match self.behind.has(at) {
                         true => None,
                         false => {
                             self.take(times, request, (held, at, way), packet, after, &mut counts)
@@ -218,7 +226,7 @@ impl<'a> View<'a> {
                     };
                     match told {
                         Some(_) => counts.hints_used += u64::from(hint),
-                        None => behind.note(at),
+                        None => self.behind.note(at),
                     }
                     told
                 });
