@@ -13,13 +13,13 @@
 //!
 //! Cost: an addition to a line of the worker's own for each burst, and one locked instruction for each packet, in a line that it writes
 //! anyhow. Who wants the tracker alone waits for the bursts that are under way.
-//! Checked by: the tests below (the same packets through a tracker that is one's own; several threads at one), and by those of [`gate`].
+//! Checked by: the tests below (the same packets through a tracker that is one's own; several threads at one), and by those of `gate`.
 //!
 //! `unsafe` here: what stands behind the gate.
 
 #![allow(unsafe_code)]
 
-pub mod gate;
+mod gate;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -58,7 +58,8 @@ impl<X> Together<X> {
         Together { gate: Gate::default(), inner: UnsafeCell::new(Both { tracker, beside }) }
     }
 
-    /// All of it, for this thread alone. Waits until nobody else is inside.
+    /// All of it, for this thread alone. Waits until nobody else is inside: a thread that has it [shared](Self::shared) lets go first,
+    /// or waits for itself.
     pub fn alone(&self) -> Alone<'_, X> {
         Alone { shut: self.gate.shut(), inner: &self.inner }
     }
